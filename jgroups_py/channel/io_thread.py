@@ -97,6 +97,7 @@ class IoThread:
         inbox = self._inbox = host.inbox
         self._io = IoOwnership(THREAD_TRANSITIONS)
         self._policy = HandoverPolicy()
+        self._main_thread = threading.main_thread().ident    # here, as a fork may change it
         self._leases = 0                                     # how many waits on a lease have ended
         self._unpark = threading.Event()
         self._slices = 0                                     # how often callbacks were begun
@@ -203,7 +204,7 @@ class IoThread:
         """Whether this thread has a lease, and `rounds` with it."""
         io, thread = self._io, threading.get_ident()
         with io.mutex:
-            if not self._policy.is_chain(thread, clock()) or thread == threading.main_thread().ident:
+            if not self._policy.is_chain(thread, clock()) or thread == self._main_thread:
                 self.recall()                                # several threads wait in turn: none gets a lease
                 return False
             if io.state in (IoState.LEASED, IoState.CALLBACK_RUNNING):

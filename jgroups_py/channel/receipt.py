@@ -12,14 +12,14 @@ from jgroups_py.model.view import ViewId
 
 
 class Receipt:
-    """The receipt of one message; with `wait=False` it may be on its way still.
+    """The receipt of one message; with `wait=False` it may still be pending.
 
-    until: the words of the send, in order. members: those of the own group that have the message ("stable"), whose
-    receiver has returned from it ("handled"; with sites, theirs), or this member, where its place is final ("ordered").
-    left: members that were in the view and left, were cut off, or came back by a merge meanwhile; whether they have it
-    is not known. failed: of `members`, those whose receiver raised for it, or that dropped messages of this sender
-    (FLOW). views: with RELAY, site -> the views whose members have it; `members` is empty then, unless "handled" was
-    asked for.
+    until: the words of the send, in order. members: with "stable", those of the own group that have the message; with
+    "handled", those whose receiver has returned from it, also at other sites; with "ordered" alone, this member, where
+    its place is final. left: members that left the view, were cut off, or came back by a merge meanwhile; it is not
+    known whether they have the message. failed: of `members`, those whose receiver raised for it, or that dropped
+    messages of this sender (FLOW). views: with RELAY, site -> the views whose members have it; `members` is empty then,
+    unless `until` has "handled".
     """
 
     def __init__(self, until: tuple[str, ...]) -> None:
@@ -36,7 +36,7 @@ class Receipt:
 
     @property
     def done(self) -> bool:
-        """Whether it is known what became of the message: the fields have their values, or `error` is set."""
+        """Whether it is complete: the fields have their values, or `error` is set."""
         return self._done
 
     def when_done(self, call: Callable[[Self], object]) -> None:
@@ -51,7 +51,7 @@ class Receipt:
         call(self)
 
     def settle(self, error: ChannelError | None = None) -> None:
-        """For the channel, once: it is done."""
+        """Called once, by the channel: it is done."""
         with self._lock:
             if self._done:
                 return
@@ -68,8 +68,8 @@ class Receipt:
 class ThreadReceipt(Receipt):
     """The receipt of a JChannel.
 
-    wait: blocks until a condition holds, an event is set, or a timeout is over. check: raises where that makes no
-    sense.
+    wait: blocks until a condition holds, an event is set, or a timeout is over. check: raises where waiting would never
+    end.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ThreadReceipt(Receipt):
 class AsyncReceipt(Receipt):
     """The receipt of an AsyncChannel: `await` it.
 
-    check: raises where to wait makes no sense; call: calls a function on the event loop, from any thread.
+    check: raises where waiting would never end; call: calls a function on the event loop, from any thread.
     """
 
     def __init__(

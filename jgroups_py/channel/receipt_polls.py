@@ -4,15 +4,15 @@
     sender <--------ANSWER------------ each member
 
 A poll follows the messages in their own stream, so a member that got it has all of them (guarantee F), and a member
-whose receiver's turn has come for it has handled all of them. One poll of a lane is under way at a time and serves all
-that wait: two thousand waiting senders cost no more messages than two.
+whose application has come to it has handled all of them. One poll of a lane is under way at a time and serves all that
+wait: two thousand waiting senders cost no more messages than two.
 
-Whom a receipt names: the members that were in the view when `send` was called and went with this member from each view
+A receipt names the members that were in the view when `send` was called, and that went with this member from each view
 into the next since. By virtual synchrony these, and only these, are certain to have the message when they answer in a
-later view; the others are named in `left`. A view change ends the poll that is under way, and another one asks anew,
-for answers may be lost between views that differ. A poll is repeated after a while too, as FLOW may shed one.
+later view; the others are named in `left`. A view change ends the poll that is under way, and a new one is sent,
+because answers may be lost between different views. A poll is also repeated after REPEAT_NS, as FLOW may shed one.
 
-Pure: `now_ns` is an argument, what is to be sent goes to `send`. The driver is channel/receipts.py.
+Pure: `now_ns` is an argument, polls go out through `send`. The driver is channel/receipts.py.
 """
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from jgroups_py.model.address import Address
 from jgroups_py.model.units import seconds
 from jgroups_py.model.view import MergeView, View
 
-REPEAT_NS = seconds(5)                      # until the members that have not answered are asked again
+REPEAT_NS = seconds(5)                      # until a poll is sent again to members that have not answered
 NEVER_NS = 1 << 62
 
 
 @attrs.frozen
 class LaneKey:
-    """Waits that one poll can serve. stage: a STAGE; sites: with RELAY, whose members are asked; (): the own group."""
+    """Waits that one poll can serve. stage: a STAGE; sites: with RELAY, those polled, (): the own group alone."""
 
     stage: int
     sites: tuple[str, ...] = ()
@@ -39,13 +39,13 @@ class LaneKey:
 
 @attrs.define(eq=False)
 class Cohort:
-    """The members that waits registered in one view speak of. left: those that cannot be counted on any more."""
+    """The members that the waits of one view are about. left: those whose answer would prove nothing any more."""
 
     members: dict[Address, None]
     left: dict[Address, None] = attrs.Factory(dict)
 
     def keep(self, together: Iterable[Address]) -> None:
-        """Only these go on together."""
+        """Move all other members to `left`."""
         kept = dict.fromkeys(together)
         for member in [member for member in self.members if member not in kept]:
             del self.members[member]
@@ -54,7 +54,7 @@ class Cohort:
 
 @attrs.frozen
 class PollResult:
-    """All members that a wait is about have answered. failed: those whose receiver raised for the message, or that
+    """All members that a wait is about have answered. failed: members whose receiver raised for the message, or that
     dropped messages of this sender (FLOW), perhaps this one."""
 
     members: tuple[Address, ...] = ()
@@ -64,7 +64,7 @@ class PollResult:
 
 @attrs.define(eq=False)
 class PollWait:
-    """A message that some sender waits for. digest: of its payload, by which members name it if it failed."""
+    """A message whose sender waits for the receipt. digest: of its payload; an answer names a failed message by it."""
 
     ticket: int
     lane: PollLane
@@ -87,7 +87,7 @@ class MemberReply:
 
 @attrs.define(eq=False)
 class RunningPoll:
-    """A poll that is under way. waits: by cohort, which has all answers at once."""
+    """A poll that is under way. waits: by cohort; those of one cohort end together."""
 
     number: int
     asked_ns: int
@@ -97,17 +97,17 @@ class RunningPoll:
 
 @attrs.define(eq=False)
 class PollLane:
-    """The waits of one key. ready: those whose message is on its way, and that no poll asks for yet."""
+    """The waits of one key. ready: those whose message is queued, and that no poll covers yet."""
 
     key: LaneKey
-    cohort: Cohort                                           # of a wait that is registered now
+    cohort: Cohort                                           # of the next wait to be registered
     ready: dict[int, PollWait] = attrs.Factory(dict)
     poll: RunningPoll | None = None
     settled: int = 0                                         # the number of the last poll that all had answered
 
 
 class SendPoll(Protocol):
-    """How polls get out: to all (dest None) or to one member; settled: as in the header ReceiptPoll."""
+    """Sends a poll to all members (dest None) or to one; settled: as in the header ReceiptPoll."""
 
     def __call__(self, dest: Address | None, number: int, stage: int, settled: int, /) -> None: ...
 
@@ -128,14 +128,14 @@ class ReceiptPolls:
     # --- waiting ----------------------------------------------------------------------------------------------------
 
     def register(self, key: LaneKey, ticket: int, digest: bytes, resolve: Callable[[PollResult], None]) -> None:
-        """Before its message is queued: a wait, of the members as they are now. `resolve` is called once at most."""
+        """Add a wait, about the present members, before its message is queued. `resolve` is called once at most."""
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = PollLane(key, Cohort(self._members(key)))
         self.waits[ticket] = PollWait(ticket, lane, lane.cohort, digest, resolve)
 
     def ready(self, tickets: Iterable[int], now_ns: int) -> None:
-        """Their messages are queued; with sites, all members of these have them."""
+        """The messages of these waits are queued; with sites, all members of those sites have them."""
         lanes: dict[PollLane, None] = {}
         for ticket in tickets:
             wait = self.waits.get(ticket)
@@ -146,13 +146,13 @@ class ReceiptPolls:
             self._start(lane, now_ns)
 
     def give_up(self, ticket: int) -> None:
-        """It is not waited for any more."""
+        """End a wait without a result."""
         wait = self.waits.pop(ticket, None)
         if wait is not None:
             wait.lane.ready.pop(ticket, None)
 
     def left(self, ticket: int) -> tuple[Address, ...]:
-        """The members that are not counted on any more, of a wait that has not ended."""
+        """The members in `left`, of a wait that has not ended."""
         wait = self.waits.get(ticket)
         return () if wait is None else tuple(wait.cohort.left)
 
@@ -162,18 +162,18 @@ class ReceiptPolls:
         return asked_ns + REPEAT_NS
 
     def repeat(self, now_ns: int) -> None:
-        """Repeat the polls that have not been answered for long."""
+        """Repeat the polls that are unanswered for REPEAT_NS."""
         for lane in self._lanes.values():
             poll = lane.poll
             if poll is not None and now_ns >= poll.asked_ns + REPEAT_NS:
                 if any(wait.ticket in self.waits for waits in poll.waits.values() for wait in waits):
                     poll.asked_ns = now_ns
                     self._ask(lane, poll)
-                else:                                        # nobody waits for it any more
+                else:                                        # all its waits have ended
                     lane.poll = None
                     self._start(lane, now_ns)
 
-    # --- who is there -----------------------------------------------------------------------------------------------
+    # --- members ----------------------------------------------------------------------------------------------------
 
     def view_installed(self, view: View, now_ns: int) -> None:
         """The view of the group has changed."""
@@ -211,7 +211,7 @@ class ReceiptPolls:
             self._complete(lane, now_ns)
 
     def _keep(self, lane: PollLane, stays: Callable[[Address], bool]) -> None:
-        """The members that a lane's waits speak of change; a wait that is registered now speaks of those of now."""
+        """The members that a lane's waits are about change; the next wait is about the present members."""
         cohorts = {wait.cohort: None for wait in self.waits.values() if wait.lane is lane}
         for cohort in cohorts:
             cohort.keep([member for member in cohort.members if stays(member)])
@@ -226,7 +226,7 @@ class ReceiptPolls:
         return {member: None for site in key.sites for member in (self.sites.get(site, ()) if site else own)}
 
     def _own_of(self, lane: PollLane) -> list[Address]:
-        """The members of the own group among those that a lane's waits speak of."""
+        """The members of the own group among those that a lane's waits are about."""
         others = {member for members in self.sites.values() for member in members}
         return [member for wait in self.waits.values() if wait.lane is lane for member in wait.cohort.members
                 if member not in others]
@@ -234,7 +234,7 @@ class ReceiptPolls:
     # --- polls ------------------------------------------------------------------------------------------------------
 
     def _start(self, lane: PollLane, now_ns: int) -> None:
-        """Ask for all that is ready, unless a poll is under way."""
+        """Send a poll for all waits that are ready, unless one is under way."""
         if lane.poll is not None or not lane.ready:
             return
         waits: dict[Cohort, list[PollWait]] = {}
@@ -255,7 +255,7 @@ class ReceiptPolls:
         return None
 
     def answered(self, member: Address, number: int, reply: MemberReply, now_ns: int) -> bool:
-        """A member's answer; returns whether it was to the poll of some lane that is under way."""
+        """A member's answer; returns whether it belongs to a poll that is under way."""
         for lane in self._lanes.values():
             if lane.poll is not None and lane.poll.number == number:
                 lane.poll.replies[member] = reply
@@ -284,8 +284,8 @@ class ReceiptPolls:
 def moved_together(before: View | None, now: View, me: Address | None) -> frozenset[Address]:
     """The members that are certain to have gone from `before` into `now` with this one (virtual synchrony, S5).
 
-    A merge may bring back a member that had parted, without a view here that lacks it. It is recognized by its
-    subgroup: it is not in this member's last one, or in another one too.
+    A merge may bring back a member that was apart, without a view here that lacks it. Its subgroup shows that: the
+    member is not in this member's last one, or it is in another one too.
     """
     if before is None:
         return frozenset(now.members)

@@ -58,7 +58,7 @@ Resolve = Callable[[SiteReceipt | None], None]
 
 @attrs.frozen
 class Until:
-    """What a send waits for. words: as given; sites: those whose members RELAY reports on; lanes: the polls besides.
+    """What a send waits for. words: as given; sites: those of RELAY's receipt; lanes: those of the polls.
 
     handled: whether receivers must return.
     """
@@ -76,10 +76,10 @@ class Until:
 def until_of(
     until: str | Iterable[str], own_site: str | None, statuses: Mapping[str, str], *, orders: bool,
 ) -> Until:
-    """What the words of `until` mean. statuses: other site -> its status; orders: the stack has a total order.
+    """The meaning of the words in `until`. statuses: other site -> its status; orders: the stack has a total order.
 
     Raises:
-        ValueError: there is no such word, or the stack cannot answer it. UnknownSiteError: a site that is not known.
+        ValueError: there is no such word, or the stack lacks what it needs. UnknownSiteError: a site that is not known.
     """
     words = (until,) if isinstance(until, str) else tuple(until)
     asked: dict[str, dict[str, None]] = {STABLE: {}, HANDLED: {}, ORDERED: {}}
@@ -119,7 +119,7 @@ def check_message(dest: object, flags: int, sites: Collection[str], own_site: st
         ValueError: there cannot.
     """
     if dest is not None:
-        raise ValueError("until, and the flag RSVP, are for messages to all members (dest None); ask one member by a "
+        raise ValueError("until, and the flag RSVP, are for messages to all members (dest None); send one member a "
                          "request (blocks.rpc)")
     if flags & NO_RELIABILITY:
         raise ValueError("there is no receipt for a message with NO_RELIABILITY: members may miss it")
@@ -130,7 +130,7 @@ def check_message(dest: object, flags: int, sites: Collection[str], own_site: st
 
 @attrs.define(eq=False)
 class PendingSend:
-    """A send whose receipt is on its way. lanes: the tickets of its polls; parts: how many answers are missing."""
+    """A send whose receipt is pending. lanes: the tickets of its polls; parts: the number of missing results."""
 
     receipt: Receipt
     until: Until
@@ -144,9 +144,9 @@ class PendingSend:
 
 @attrs.define(eq=False)
 class Failures:
-    """Of one sender's messages, those that this member's receiver raised for. Of the consumer's thread.
+    """The messages of one sender that this member's receiver raised for. Used on the consumer's thread.
 
-    since: digest -> the first poll whose answer named it, 0: none yet. skipped_in: likewise, of messages that FLOW
+    since: digest -> the first poll whose answer named it, 0: none yet. skipped_in: the same for messages that FLOW
     dropped; None: none was.
     """
 
@@ -154,7 +154,7 @@ class Failures:
     skipped_in: int | None = None
 
     def answer(self, poll: ReceiptPoll) -> tuple[bytes, bool]:
-        """The payload and `skipped` of the answer to a poll; what its sender knows already is forgotten."""
+        """The payload and `skipped` of the answer to a poll. Failures that the sender has received are forgotten."""
         self.since = {digest: first for digest, first in self.since.items() if first == 0 or first > poll.settled}
         if self.skipped_in is not None and 0 < self.skipped_in <= poll.settled:
             self.skipped_in = None
@@ -172,8 +172,8 @@ class Receipts(Block):
     COUNTERS = declare(
         counter("receipt_polls_sent", "Polls of receipts that were sent, repeated ones too."),
         counter("receipt_polls_answered", "Polls of receipts of other members and of this one that were answered."),
-        drop("receipt_answers_late", "PollResult to a poll of receipts that is over: after a view change, or doubled."),
-        drop("receipt_polls_malformed", "Polls and answers of receipts that make no sense."),
+        drop("receipt_answers_late", "Answers to a poll of receipts that is over: after a view change, or repeated."),
+        drop("receipt_polls_malformed", "Polls and answers of receipts that are malformed."),
     )
 
     def __init__(self, own_site: str | None = None) -> None:
@@ -204,7 +204,7 @@ class Receipts(Block):
     # --- inside a round ---------------------------------------------------------------------------------------------
 
     def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """Inside a round: answer polls, hand out receipts; at the end of the connection all that wait hear of it."""
+        """Inside a round: answer polls, settle receipts; the end of the connection settles all with an error."""
         for output in outputs:
             kind = output.__class__
             if kind in NEW_KINDS or (kind is Deliver and output.batch.headers                 # type: ignore[attr-defined]
@@ -272,7 +272,7 @@ class Receipts(Block):
         return True
 
     def deliver(self, batch: Batch) -> None:
-        """The consumer's turn has come for a poll: the receiver has handled all that its sender had sent before."""
+        """The consumer has come to a poll: the receiver has handled all that the poll's sender had sent before it."""
         header = batch.headers[0]
         assert isinstance(header, ReceiptPoll), "no other header comes here"
         failures = self._failures.get(batch.src)
@@ -284,7 +284,7 @@ class Receipts(Block):
         if source is None:
             return
         if source not in self._failures and self._connection is not None and self._connection.view is not None:
-            there = self._connection.view.members            # of senders that have left nothing is asked any more
+            there = self._connection.view.members            # a sender that has left sends no more polls
             self._failures = {sender: kept for sender, kept in list(self._failures.items())
                               if sender in there or isinstance(sender, ProxyUUID)}
         failures = self._failures.setdefault(source, Failures())
@@ -337,7 +337,7 @@ class Receipts(Block):
         pending = PendingSend(receipt, until, timeout, len(until.lanes) + bool(until.sites))
         began = None if room is None or room == NOW else monotonic()
         digest = digest_of(payload) if until.handled else b""
-        with self._lock:                                     # before it is queued: of the members as they are now
+        with self._lock:                                     # before it is queued: about the present members
             self._pending[id(receipt)] = pending
             for key in until.lanes:
                 ticket = next(self._tickets)
@@ -362,7 +362,7 @@ class Receipts(Block):
             connection.call(partial(self._queued, connection))
 
     def _queued(self, connection: Connection) -> None:
-        """In a round after messages were queued: ask for them; with sites, when they have them."""
+        """In a round after messages were queued: start their polls; with sites, when the sites have them."""
         with self._lock:
             fresh, self._fresh = self._fresh, []
             over = connection.ended or connection is not self._connection
@@ -427,7 +427,7 @@ class Receipts(Block):
     # --- time -------------------------------------------------------------------------------------------------------
 
     def _arm(self, due_ns: int, connection: Connection) -> None:
-        """With the lock held, in a round: look at deadlines and at polls without answers then."""
+        """With the lock held, in a round: plan the check of deadlines and of unanswered polls."""
         if due_ns >= NEVER_NS:
             return
         if self._sweeper is not None:
@@ -469,7 +469,7 @@ class Receipts(Block):
                 if connection is not None:
                     connection.sends.put(dest, b"", 0, (header,), NOW)
             except ChannelError:
-                pass                                         # asked again later, unless the connection ends
+                pass                                         # the poll is repeated, unless the connection ends
         for pending, error in settled:
             pending.receipt.settle(error)
 
@@ -496,12 +496,12 @@ class Receipts(Block):
         return ticket
 
     def give_up(self, ticket: int) -> None:
-        """No thread waits for it any more."""
+        """The thread that waited has given up."""
         if self._waiting.pop(ticket, None) is not None and self._connection is not None:
             try:
                 self._connection.sends.put_event(StopWaiting(ticket), 0, None)
             except ChannelError:
-                return                                       # the connection has ended, and with it the waiting
+                return                                       # the connection has ended, and all waits with it
 
     def _relay_reports(self, report: SiteReceipt) -> None:
         resolve = self._waiting.pop(report.ticket, None)
@@ -510,12 +510,12 @@ class Receipts(Block):
 
 
 def digest_of(payload: bytes) -> bytes:
-    """What names a message of a sender in the answer to a poll."""
+    """The digest by which the answer to a poll names a message."""
     return blake2b(payload, digest_size=DIGEST_BYTES).digest()
 
 
 def digests_in(payloads: Iterable[bytes]) -> frozenset[bytes] | None:
-    """The digests in an answer; None: it has others than whole ones, or too many.
+    """The digests in an answer; None: one is incomplete, or there are too many.
 
     >>> digests_in((b"digest 1digest 2", b"")) == {b"digest 1", b"digest 2"}, digests_in((b"digest",))
     (True, None)
@@ -529,7 +529,7 @@ def digests_in(payloads: Iterable[bytes]) -> frozenset[bytes] | None:
 
 
 def closed_early(words: tuple[str, ...]) -> ReceiptError:
-    """The error of a receipt that the end of the connection came before."""
+    """The error of a receipt that was pending when the connection ended."""
     return ReceiptError(f"the channel was closed before the message was known to be {', '.join(words)}")
 
 

@@ -56,10 +56,10 @@ DRAIN_SECONDS = 30.0                        # default timeout of a drain
 LONGEST_SECONDS = 86_400.0
 ANSWER_SLACK_SECONDS = 10.0                 # an order may take this much longer than its timeout to be answered
 REQUEST_BYTES = 64 << 10
-FIRST_SECONDS = 30.0                        # a connection without a first request for so long is closed
+FIRST_SECONDS = 30.0                        # after which a connection without a first request is closed
 IDLE_SECONDS = 300.0                        # the same between two requests
 CLIENTS = 8                                 # connections at once
-CLIENTS_OF_PROCESS = 4                      # of one process: none may keep all others out
+CLIENTS_OF_PROCESS = 4                      # of one process, so that none uses up all connections
 POLL_SECONDS = 1.0                          # period of checking whether the client of a subscription is still there
 
 
@@ -100,14 +100,17 @@ class SiteControl(Block):
         self.order("offline", site)
 
     def online(self, site: str) -> None:
-        """Let the site return, from the current numbers on, or with all that was held by order; raises as `offline`."""
+        """Let the site return, from the current numbers on, or, after `drain(hold=True)`, with all that was held.
+
+        Raises as `offline`.
+        """
         self.order("online", site)
 
     def drain(self, site: str, timeout: float = DRAIN_SECONDS, *, hold: bool = False) -> None:
         """Wait until the site has acknowledged all that is held for it now, stop sending to it, take it OFFLINE.
 
-        hold: do not take it OFFLINE but go on holding; `online` sends what was sent meanwhile, so nothing is lost. A
-        site without a relay on the bridge is not waited for.
+        hold: do not take it OFFLINE but go on holding; `online` sends what was held meanwhile, so nothing is lost. It
+        does not wait for a site without a relay on the bridge.
 
         Raises as `offline`; SiteOrderError also if the site did not acknowledge all within `timeout` seconds: then
         nothing has changed and nothing is lost.
@@ -260,7 +263,7 @@ class ControlSocket:
         return {"ok": True}
 
     def _keys(self) -> dict[str, Any]:
-        """Which keys the group has, for each stack with ENCRYPT. No key is in it."""
+        """The ids and states of the group's keys, for each stack with ENCRYPT; not the keys themselves."""
         stacks = ask_node(self._channel, _key_reports) if self._channel is not None else []
         return {"ok": True, "stacks": stacks} if stacks else {"ok": False, "error": NO_KEYS}
 
@@ -294,8 +297,8 @@ def _parsed(line: bytes) -> tuple[str, str, float, bool]:
 
 @attrs.frozen
 class Caller:
-    """The process at the other end. pid: 0 where the system does not tell (no SO_PEERCRED); then the mode of the socket
-    file alone decides who may ask."""
+    """The process at the other end. pid: 0 where the system does not report it (no SO_PEERCRED); then only the mode of
+    the socket file restricts access."""
 
     pid: int = 0
     uid: int = 0
@@ -318,7 +321,7 @@ def _caller_of(client: socket.socket) -> Caller:
 
 
 class Clients:
-    """How many connections are open, in all and by process."""
+    """Counts the open connections, in all and by process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

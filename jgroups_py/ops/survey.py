@@ -1,13 +1,12 @@
-"""A question to all members of the group, and of the sites that are UP, through the group itself: how are you?
+"""A survey: the state of all members of the group, and of the sites that are UP, requested through the group itself.
 
-Any member may ask, and answers of members that take part come within milliseconds, also of one whose application
-stands still: a question is answered inside a round of the loop, before the application's queue, and question and answer
-wait neither for credits nor for the order of other messages (OOB, NO_FC). A member that is stopped, or cut off, does
-not answer and is named.
+Any member may run one. Members that take part answer within milliseconds, even if their application blocks: a question
+is answered inside a round of the loop, before the application's queue, and question and answer wait neither for credits
+nor for the order of other messages (OOB, NO_FC). A member that is stopped or cut off is listed as silent.
 
-Bounds: one survey under way at a member, its result good for FRESH_SECONDS for all who ask there; MOST_MEMBERS are
-asked; a member answers MOST_ANSWERS a second, in ANSWER_BYTES at most. There are no orders. A question is a request of
-blocks/rpc with a service of its own, so members of versions that know no surveys can read it.
+Bounds: a member runs one survey at a time, and all callers share its result for FRESH_SECONDS; MOST_MEMBERS are asked;
+a member answers MOST_ANSWERS a second, in ANSWER_BYTES at most. There are no orders. A question is a request of
+blocks/rpc to a separate service, so members of versions without surveys can decode it.
 """
 from __future__ import annotations
 
@@ -38,9 +37,9 @@ from jgroups_py.system.drops import LoggedCounters
 from jgroups_py.wire.block_headers import SURVEY_SERVICE, Answer, Ask, Failure
 from jgroups_py.wire.frame import VERSION
 
-ANSWER_SECONDS = 1.0                        # then those that have not answered are named
+ANSWER_SECONDS = 1.0                        # after which members without an answer are listed as silent
 FRESH_SECONDS = 0.5
-STUCK_SECONDS = 1.0                         # a receiver that has handled nothing for so long, with messages waiting
+STUCK_SECONDS = 1.0                         # for which a receiver with messages waiting has handled none
 MOST_MEMBERS = 256
 MOST_ANSWERS = 20                           # a second
 QUESTION = b"summary"
@@ -49,8 +48,8 @@ FLAGS = int(Flag.OOB | Flag.NO_FC)
 
 @attrs.define(eq=False)
 class SurveyRound:
-    """One survey under way. asked: member -> its site; came: member -> (its answer, when); silent: members that take no
-    part. Times are of the wall clock."""
+    """One survey under way. asked: member -> its site; came: member -> (its answer, when); silent: members that do not
+    answer. Times are of the wall clock."""
 
     number: int
     began: float
@@ -64,7 +63,7 @@ class SurveyRound:
     done: threading.Event = attrs.Factory(threading.Event)
 
     def end_if_complete(self) -> None:
-        """Wake those that wait, if all have answered."""
+        """Wake the threads that wait, if all members have answered."""
         if self.sent and len(self.came) + len(self.silent) >= len(self.asked):
             self.done.set()
 
@@ -100,12 +99,12 @@ class Survey(Block):
         self._second, self._answered = 0, 0                  # answers given in that second
         self._handled, self._moved_ns = -1, 0                # messages that the receiver has handled, since when
         self._connection: Connection | None = None
-        self._everywhere: GlobalView | None = None           # as the loop knows it; the receiver may be behind
+        self._everywhere: GlobalView | None = None           # the loop's; the receiver may get it later
 
     # --- asking, from any thread ------------------------------------------------------------------------------------
 
     def take(self) -> Facts:
-        """How all members are, after ANSWER_SECONDS at most.
+        """The state of all members, after ANSWER_SECONDS at most.
 
         Raises:
             NotConnectedError: the channel is in no group, or its loop does not run.
@@ -214,7 +213,7 @@ class Survey(Block):
         survey, now = self._under_way, time.time()
         if survey is None or header.first != survey.number or batch.src not in survey.asked:
             return self.counters.drop("answers_unexpected", f"of {batch.src}")
-        if isinstance(header, Failure):                      # it has services, and none for surveys
+        if isinstance(header, Failure):                      # it has blocks/rpc, but no surveys
             survey.silent[batch.src] = None
         elif (facts := parsed_answer(batch)) is None:
             return self.counters.drop("answers_unexpected", f"of {batch.src}: it cannot be read")
@@ -223,10 +222,10 @@ class Survey(Block):
             survey.came[batch.src] = facts, now
         return survey.end_if_complete()
 
-    # --- what is said -----------------------------------------------------------------------------------------------
+    # --- answers ----------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """On the loop: note when the receiver was last seen to go on."""
+        """On the loop: record when the receiver last handled a message."""
         connection = self._connection
         if isinstance(connection, Session):
             handled = int(connection.dispatcher.counters.get("delivered", 0))
@@ -234,7 +233,7 @@ class Survey(Block):
                 self._handled, self._moved_ns = handled, connection.now_ns
 
     def _summary(self, node: Node) -> Facts:
-        """On the loop: this member, in a few hundred bytes."""
+        """On the loop: the state of this member, in a few hundred bytes."""
         self._look()
         view = node.local.find(ViewSource).current_view()
         reporter: SiteReporter | None = node.local.find(SiteReporter)

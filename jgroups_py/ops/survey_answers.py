@@ -1,4 +1,4 @@
-"""What an answer to a survey may be, and the digest by which members compare their configurations."""
+"""Answers to a survey as they come from the network, and the digest by which members compare their configurations."""
 from __future__ import annotations
 
 import hashlib
@@ -17,7 +17,7 @@ OF_THIS_HOST = ("addr", "port", "hosts", "dir", "file", "name", "location", "key
 
 
 def stack_digest(spec: StackSpec) -> str:
-    """Equal at members with the same protocols and properties, but for those of a host."""
+    """A digest of protocols and properties without those of a host; equal at members with equal configurations."""
     facts = [(each["protocol"], {name: value for name, value in each["properties"].items()
                                  if not any(word in name for word in OF_THIS_HOST)}) for each in config_facts(spec)]
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
@@ -32,7 +32,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "view": lambda value: value is None or isinstance(value, str),
     "sites": lambda value: isinstance(value, dict) and all(isinstance(each, dict) for each in value.values()),
 }
-"""What an answer has -> whether a value may be that. Other fields of later versions are left out."""
+"""Field of an answer -> the check of its value. Further fields of later versions are ignored."""
 
 
 def _is_number(value: Any) -> bool:
@@ -40,7 +40,7 @@ def _is_number(value: Any) -> bool:
 
 
 def parsed_answer(batch: Batch) -> Facts | None:
-    """An answer, None if it is none: it comes from the network."""
+    """The answer in a batch from the network; None: it is malformed."""
     if len(batch.payloads) != 1 or len(batch.payloads[0]) > ANSWER_BYTES:
         return None
     try:

@@ -21,7 +21,7 @@ from jgroups_py.node.node import Node
 from jgroups_py.ops.reports import Changes, Facts, members_report
 
 ANSWER_SECONDS = 5.0                        # timeout of a question to the loop thread
-MOST_WAITING = 1000                         # facts queued for one follower that does not take them
+MOST_WAITING = 1000                         # facts queued for one slow follower
 
 Watcher = Callable[[Output], None]
 
@@ -36,7 +36,7 @@ class WatchedMember(Protocol):
         """The members known to it. Raises ChannelError if it is in no group."""
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """Call `watcher` with each output from now on, on the loop thread; returns what ends that."""
+        """Call `watcher` with each output from now on, on the loop thread; returns a function that ends that."""
 
 
 def ask_node(channel: BaseChannel, question: Callable[[Node, int], Any]) -> Any:

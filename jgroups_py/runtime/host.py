@@ -102,6 +102,7 @@ class Host:
         self.round_in_callback: Callable[[], object] = lambda: None     # runs one, for a callback that fills the queue
         self.began = threading.Event()                       # the sockets are open, or the host has ended
         self.coalesces_sends = False                         # single messages wait for the next round, which is soon
+        self._main_thread = threading.main_thread().ident    # here, as a fork may change it
         self._last_send = (0, 0, 0)                          # see `_queued`: when, how many were sent, by which thread
         self._leaving = self._forget = False                 # the application has disconnected; its site for good
         self._leave_by_ns: int | None = None                 # leaving waits for the queue to empty, until then
@@ -167,7 +168,7 @@ class Host:
         now_ns, sent, thread = self._last_send
         sparse = thread == before[2] and now_ns - before[0] >= SPARSE_NS * (sent - before[1])
         at_once = sends.nbytes >= FULL_BYTES or (sparse and not self.coalesces_sends)
-        if at_once and thread != threading.main_thread().ident:
+        if at_once and thread != self._main_thread:
             self.loop.combine()
         else:
             self.loop.wake()
@@ -177,7 +178,10 @@ class Host:
     @property
     def needs_round(self) -> bool:
         """Whether something was queued that the node may have now."""
-        return self.sends.nbytes > 0 and not self._held_back and not self._over and self.node is not None
+        # As `sends.nbytes > 0`, and in its order, without its call: every round checks this, mostly in vain.
+        sends = self.sends
+        waits = sends.nbytes if sends.uncounted else sends.counted_bytes
+        return waits > 0 and not self._held_back and not self._over and self.node is not None
 
     def step(self, now_ns: int) -> int | None:
         """One round: take what was queued, advance, carry out."""
@@ -193,7 +197,7 @@ class Host:
             node.explain(drops_are_logged())
         node.advance(now_ns)
         self._settle(node, now_ns)
-        return now_ns if self.sends.nbytes and self.needs_round else self._deadline(node)
+        return now_ns if self.needs_round else self._deadline(node)
 
     def send_queued(self, now_ns: int) -> int | None:
         """Take what was queued, carry out what follows from it alone."""

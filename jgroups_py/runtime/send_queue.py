@@ -107,10 +107,10 @@ class SendQueue:
         self.limit_bytes = limit_bytes
         self.owner: int | None = None                        # thread id of the callbacks, see `put`
         self._queued = queued
-        self._nbytes = 0                                     # without what is in the intake
+        self.counted_bytes = 0                               # as `nbytes`, without what is in the intake
         self._sent = 0                                       # likewise
-        self._uncounted: list[bytes] = []
-        self.intake = Intake(self._uncounted.append, self._tell)
+        self.uncounted: list[bytes] = []                     # what is in the intake
+        self.intake = Intake(self.uncounted.append, self._tell)
         self._intake_bytes = 0                               # what is granted to the intake at once
         self._granted = 0                                    # what was, last
         self._lock = threading.Lock()
@@ -127,14 +127,14 @@ class SendQueue:
     @property
     def nbytes(self) -> int:
         """What waits for the loop, MESSAGE_COST a message included; of what is in the intake about, but not 0."""
-        if self._uncounted and not self._gated:
-            return self._nbytes + max(1, self._granted - self.intake.left)
-        return self._nbytes
+        if self.uncounted and not self._gated:
+            return self.counted_bytes + max(1, self._granted - self.intake.left)
+        return self.counted_bytes
 
     @property
     def sent(self) -> int:
         """Messages put so far."""
-        return self._sent + len(self._uncounted)
+        return self._sent + len(self.uncounted)
 
     # --- any thread puts --------------------------------------------------------------------------------------------
 
@@ -153,9 +153,9 @@ class SendQueue:
         """
         cost = len(payload) + MESSAGE_COST
         with self._lock:
-            if self._uncounted:
+            if self.uncounted:
                 self._count_intake()
-            if self._gated or self._nbytes + cost > self.limit_bytes:
+            if self._gated or self.counted_bytes + cost > self.limit_bytes:
                 self._admit(cost, dest is None and not flags & NO_FC, timeout)
             batch = self._open
             if batch is None or batch.dest is not dest or batch.flags != flags or batch.headers != headers:
@@ -165,8 +165,8 @@ class SendQueue:
             self._sent += 1
             if batch.nbytes >= BATCH_BYTES:
                 self._close_batch(batch)
-            before = self._nbytes
-            self._nbytes = before + cost
+            before = self.counted_bytes
+            self.counted_bytes = before + cost
         if not before or before + cost >= FULL_BYTES:
             self._queued()
 
@@ -196,9 +196,9 @@ class SendQueue:
         timeout: float | None,
     ) -> None:
         with self._lock:
-            if self._uncounted:
+            if self.uncounted:
                 self._count_intake()
-            if self._gated or self._nbytes + cost > self.limit_bytes:
+            if self._gated or self.counted_bytes + cost > self.limit_bytes:
                 self._admit(cost, dest is None and not flags & NO_FC, timeout)
             batch = self._open
             if batch is None or batch.dest is not dest or batch.flags != flags or batch.headers != headers:
@@ -208,8 +208,8 @@ class SendQueue:
             self._sent += len(payloads)
             if batch.nbytes >= BATCH_BYTES:
                 self._close_batch(batch)
-            before = self._nbytes
-            self._nbytes = before + cost
+            before = self.counted_bytes
+            self.counted_bytes = before + cost
         if not before or before + cost >= FULL_BYTES:
             self._queued()
 
@@ -224,9 +224,9 @@ class SendQueue:
         count = len(payloads)
         cost = sum(map(len, payloads)) + MESSAGE_COST * count
         with self._lock:
-            if self._uncounted:
+            if self.uncounted:
                 self._count_intake()
-            if self._gated or self._nbytes + cost > self.limit_bytes:
+            if self._gated or self.counted_bytes + cost > self.limit_bytes:
                 self._admit(cost, stream.dest is None and not flags & NO_FC, timeout)
             first = stream.number(item, count)
             batch = self._open
@@ -241,8 +241,8 @@ class SendQueue:
             self._sent += count
             if batch.nbytes >= BATCH_BYTES:
                 self._close_batch(batch)
-            before = self._nbytes
-            self._nbytes = before + cost
+            before = self.counted_bytes
+            self.counted_bytes = before + cost
         if not before or before + cost >= FULL_BYTES:
             self._queued()
 
@@ -255,15 +255,15 @@ class SendQueue:
         does for the thread of the callbacks; not for the chunks of a state, which would fill the memory.
         """
         with self._lock:
-            if self._uncounted:
+            if self.uncounted:
                 self._count_intake()
-            if self._gated or (nbytes and self._nbytes + nbytes > self.limit_bytes):
+            if self._gated or (nbytes and self.counted_bytes + nbytes > self.limit_bytes):
                 self._admit(nbytes, multicast, timeout, may_overdraw)
             self._open = None                                # messages that follow must not join one before the event
             self._opens.clear()
             self._items.append((event, nbytes + MESSAGE_COST))
-            idle = not self._nbytes
-            self._nbytes += nbytes + MESSAGE_COST
+            idle = not self.counted_bytes
+            self.counted_bytes += nbytes + MESSAGE_COST
         if idle:
             self._queued()
 
@@ -292,7 +292,7 @@ class SendQueue:
                 if multicast and self._too_few is not None:
                     if self._too_few.raises or timeout == NOW or over:
                         raise ReceiversMissingError(self._too_few.receivers, self._too_few.wanted)
-                elif not cost or not self._nbytes or self._nbytes + cost <= limit or timeout == NOW:
+                elif not cost or not self.counted_bytes or self.counted_bytes + cost <= limit or timeout == NOW:
                     return                                   # larger than the queue: admitted when it is empty
                 elif over:
                     raise SendTimeoutError(f"the send queue ({self.limit_bytes} bytes) stayed full for {timeout:g} s: "
@@ -322,7 +322,7 @@ class SendQueue:
 
     def _grant(self) -> None:
         """With the lock held: let INTAKE_BYTES more in, if there is room, and multicasts are not refused."""
-        room = not self._gated and self._nbytes + self._intake_bytes <= self.limit_bytes
+        room = not self._gated and self.counted_bytes + self._intake_bytes <= self.limit_bytes
         self._granted = self.intake.left = self._intake_bytes if room else 0
 
     def _count_intake(self) -> None:
@@ -332,7 +332,7 @@ class SendQueue:
         """
         if self._gated:
             return
-        payloads = self._uncounted[:]
+        payloads = self.uncounted[:]
         cost = sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
         batch = self._open
         if batch is None or batch.dest is not None or batch.flags or batch.headers:
@@ -341,9 +341,9 @@ class SendQueue:
         batch.nbytes += cost
         if batch.nbytes >= BATCH_BYTES:
             self._close_batch(batch)
-        self._nbytes += cost                                 # before they leave: the loop, which looks without
+        self.counted_bytes += cost                                 # before they leave: the loop, which looks without
         self._sent += len(payloads)                          # the lock, must not see an empty queue in between
-        del self._uncounted[:len(payloads)]                  # others have appended meanwhile, at the end
+        del self.uncounted[:len(payloads)]                  # others have appended meanwhile, at the end
         self._grant()
 
     def _tell(self, payload: bytes) -> bool:
@@ -357,7 +357,7 @@ class SendQueue:
             if self._gated:
                 if self._taken_back(payload):
                     return False
-            elif self._nbytes or self._uncounted:
+            elif self.counted_bytes or self.uncounted:
                 self.intake.attend = False
         self._queued()
         return True
@@ -367,9 +367,9 @@ class SendQueue:
 
         If two threads sent one and the same object, one of the two is removed. Which is the same to everybody else.
         """
-        for at, found in enumerate(self._uncounted):
+        for at, found in enumerate(self.uncounted):
             if found is payload:
-                del self._uncounted[at]
+                del self.uncounted[at]
                 return True
         return False
 
@@ -382,7 +382,7 @@ class SendQueue:
         gated = self._refused is not None or self._too_few is not None
         if gated and not self._gated:
             self.intake.attend = True
-            if self._uncounted:
+            if self.uncounted:
                 self._count_intake()
         self._gated = gated
         self._grant()
@@ -414,7 +414,7 @@ class SendQueue:
         """The oldest items, at least one if there is any, and no more than `max_bytes` with those after it."""
         with self._lock:
             self.intake.attend = True                        # before the intake is emptied, see Intake
-            if self._uncounted:
+            if self.uncounted:
                 self._count_intake()
             taken: list[QueuedBatch | tuple[Event, int]] = []
             nbytes = 0
@@ -427,10 +427,11 @@ class SendQueue:
                 else:
                     nbytes += item[1]
                 taken.append(item)
-            self._nbytes -= nbytes
-            assert self._nbytes >= 0, "no more is taken than was put"
+            self.counted_bytes -= nbytes
+            assert self.counted_bytes >= 0, "no more is taken than was put"
             self._grant()
-            calls = self._wake() if self._nbytes <= self.limit_bytes // 2 else []
+            waits = self._blocked or self._waiting
+            calls = self._wake() if waits and self.counted_bytes <= self.limit_bytes // 2 else []
         for call in calls:
             call()
         return taken

@@ -1,4 +1,4 @@
-"""A small authority for those who have none: it gives certificates for requests, and lists those that it revoked."""
+"""A small certificate authority: it signs certificates for requests, and lists of those that it revoked."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -26,13 +26,13 @@ except ImportError:                                          # `require_library`
     x509 = None                                              # type: ignore[assignment]
 
 BACKDATED: Final = timedelta(minutes=5)
-"""A certificate counts from so long before it is made: clocks of hosts differ."""
+"""A certificate is valid from this long before it is made, as clocks of hosts differ."""
 DAY_NS: Final = 86400 * NS
 SERIAL_BYTES: Final = 19                 # of a serial number, which RFC 5280 bounds to 20
 
 
 def new_authority(seed: bytes, name: str, wall_ns: int, days: int) -> tuple[CertificateKey, str]:
-    """An authority of one's own: its key, and its certificate in PEM."""
+    """A new authority: its key, and its certificate in PEM, signed by itself."""
     key = new_certificate_key(seed)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     made = _certificate(subject, subject, key.public, digest(seed), wall_ns, wall_ns + days * DAY_NS)
@@ -66,11 +66,11 @@ def sign_request(
     authority: CertificateKey, certificate: x509.Certificate, request: x509.CertificateSigningRequest,
     roles: Iterable[str], serial: bytes, wall_ns: int, until_ns: int,
 ) -> str:
-    """The certificate, in PEM, that an authority gives for a request; it decides the roles. serial: random bytes;
+    """The certificate, in PEM, that an authority signs for a request, with roles of its choice. serial: random bytes;
     wall_ns, until_ns: now and when it ends, by the wall clock, to the second.
 
     Raises:
-        ConfigError: the request names nobody.
+        ConfigError: the request has no name of a member.
     """
     uris = [identity_uri(each.cluster, each.name, each.site, roles) for each in names_of(request)]
     made = _certificate(x509.Name([]), certificate.subject, request.public_key(), serial, wall_ns, until_ns)
@@ -82,8 +82,8 @@ def sign_request(
 
 
 def parse_list(data: bytes) -> dict[int, int]:
-    """What a list of revoked certificates (CRL, PEM) has, of whomever it is: serial number -> when it was revoked, in
-    ns since 1970.
+    """The entries of a list of revoked certificates (CRL, PEM), without a check of its signature: serial number -> when
+    it was revoked, in ns since 1970.
 
     Raises:
         ConfigError: it is malformed.

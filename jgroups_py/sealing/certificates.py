@@ -1,4 +1,4 @@
-"""Certificates of members (X.509): which cluster, site and member one names, and whether a chain counts.
+"""Certificates of members (X.509): which cluster, site and member one names, and whether a chain is valid.
 
 **The name** is a URI among the subject's alternative names, one for each cluster that the member is in (the bridge of
 sites is a cluster too), each part percent-encoded; a site that does not count is empty:
@@ -8,9 +8,10 @@ sites is a cluster too), each part percent-encoded; a site that does not count i
 Without `roles` it is a member only. A member's key is of ECDSA P-256: the verification of chains of `cryptography`
 admits no Ed25519 (design/decisions/0020). Authorities may have keys of ECDSA (P-256, P-384, P-521) or RSA.
 
-**A member's own file** (mode 0600) has its private key and its certificate, then those of intermediate authorities, in
-PEM; **the authorities' file** has their certificates in PEM; **revoked** ones are lists signed by an authority of that
-file (CRL, PEM), or keys (identities.py). Sources: RFC 5280; the form of the name follows SPIFFE's IDs.
+**A member's own file** (mode 0600) has its private key, its certificate, then those of intermediate authorities, in
+PEM. **The authorities' file** has their certificates in PEM. **Revoked** certificates are in lists signed by an
+authority of that file (CRL, PEM); keys may be revoked too (identities.py). Sources: RFC 5280; the form of the name
+follows SPIFFE's IDs.
 """
 from __future__ import annotations
 
@@ -65,8 +66,8 @@ _MOST_P256: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC
 
 @attrs.frozen
 class CertifiedIdentity(Identity):
-    """Who a certificate names in one cluster. cluster: that one; not_before_ns, not_after_ns: when the whole chain
-    counts, in ns since 1970; chain: its certificates in DER, the member's own first."""
+    """The identity that a certificate has in one cluster. not_before_ns, not_after_ns: when the whole chain is valid,
+    in ns since 1970; chain: its certificates in DER, the member's own first."""
 
     cluster: str = ""
     not_before_ns: int = 0
@@ -131,7 +132,7 @@ def identity_uri(cluster: str, name: str, site: str = "", roles: Iterable[str] =
 
 
 def parse_uri(uri: str, key: str) -> CertifiedIdentity:
-    """The member that a name in a certificate is of.
+    """The identity in a name of a certificate.
 
     Raises:
         ConfigError: it has another form.
@@ -153,13 +154,13 @@ def parse_uri(uri: str, key: str) -> CertifiedIdentity:
 
 
 def key_text_of(public: object) -> str:
-    """The text of a public key that is not Ed25519, as files and people have it."""
+    """The text of a public key that is not Ed25519, as in files and reports."""
     der = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)   # type: ignore[attr-defined]
     return f"sha256:{digest(der).hex()}"
 
 
 def names_of(certificate: x509.Certificate | x509.CertificateSigningRequest) -> tuple[CertifiedIdentity, ...]:
-    """Whom a certificate, or a request for one, names; other names than those of this form do not count.
+    """The identities in a certificate, or in a request for one; names of other forms are ignored.
 
     Raises:
         ConfigError: none, too many, or one of another form.
@@ -181,7 +182,7 @@ def names_of(certificate: x509.Certificate | x509.CertificateSigningRequest) -> 
 
 @attrs.frozen
 class OwnCertificate:
-    """What a member's own file has. names: whom its certificate names; chain: in DER, its own first."""
+    """The contents of a member's own file. names: the identities in its certificate; chain: in DER, its own first."""
 
     names: tuple[CertifiedIdentity, ...]
     signer: CertificateKey = attrs.field(repr=False, eq=False)
@@ -238,12 +239,12 @@ def parse_own_certificate(data: bytes) -> OwnCertificate:
 
 
 def encode_chain(chain: Sequence[bytes]) -> bytes:
-    """A chain as members show it to each other."""
+    """The bytes of a chain in a credential."""
     return b"".join(_LENGTH.pack(len(each)) + each for each in chain)
 
 
 def decode_chain(data: bytes) -> tuple[bytes, ...]:
-    """What `encode_chain` made.
+    """The chain in the bytes of a credential.
 
     Raises:
         WireError: it is malformed, or too long.
@@ -263,8 +264,8 @@ def decode_chain(data: bytes) -> tuple[bytes, ...]:
 
 @attrs.frozen
 class CertificateFacts:
-    """What people are shown of a certificate. authority: its name, if it is an authority's; names: else whom it names;
-    key: the text of its public key; the times in ns since 1970."""
+    """The facts of a certificate for reports. authority: its name, if it is an authority's; names: else the identities
+    in it; key: the text of its public key; the times in ns since 1970."""
 
     authority: str
     names: tuple[CertifiedIdentity, ...]
@@ -276,7 +277,7 @@ class CertificateFacts:
 
 
 def facts_of(certificate: x509.Certificate) -> CertificateFacts:
-    """What people are shown of a certificate.
+    """The facts of a certificate.
 
     Raises:
         ConfigError: it is neither an authority's nor does it name a member.
@@ -295,7 +296,7 @@ def facts_of(certificate: x509.Certificate) -> CertificateFacts:
 # --- verification -----------------------------------------------------------------------------------------------------
 
 class Authorities:
-    """The authorities that count, and what they have revoked. serials: name of an authority (DER) -> serial numbers."""
+    """The trusted authorities, and what they have revoked. serials: name of an authority (DER) -> serial numbers."""
 
     def __init__(self, certificates: Sequence[x509.Certificate]) -> None:
         self.certificates = tuple(certificates)
@@ -303,7 +304,7 @@ class Authorities:
         self.lists_until_ns: int | None = None               # when the first list is to be replaced; None: never
 
     def read_lists(self, data: bytes) -> None:
-        """Take over the lists of revoked certificates in a PEM text, in place of former ones.
+        """Replace the lists of revoked certificates by those in a PEM text.
 
         Raises:
             ConfigError: one is malformed, too long, or signed by none of the authorities.
@@ -329,10 +330,10 @@ class Authorities:
         self.serials, self.lists_until_ns = serials, min(until, default=None)
 
     def verified(self, chain: Sequence[bytes], wall_ns: int) -> tuple[CertifiedIdentity, ...]:
-        """Whom a chain names that ends at one of the authorities and counts at this time of the wall clock.
+        """The identities of a chain that ends at one of the authorities, and is valid at this time of the wall clock.
 
         Raises:
-            WireError: why it does not count.
+            WireError: why it is not.
         """
         try:
             parsed = [x509.load_der_x509_certificate(each) for each in chain]
@@ -380,7 +381,7 @@ def verify_certified(chain: Sequence[bytes], signature: bytes, text: bytes) -> N
 
 
 def validity_problem(not_before_ns: int, not_after_ns: int, wall_ns: int) -> str:
-    """Why a certificate does not count at this time, with the times that differ."""
+    """Why a certificate is not valid at this time, with the times that differ."""
     if wall_ns > not_after_ns:
         return f"its certificate has expired, at {shown(not_after_ns)}; the clock here is {shown(wall_ns)}"
     return f"its certificate does not count before {shown(not_before_ns)}; the clock here is {shown(wall_ns)}"
@@ -394,10 +395,10 @@ def time_of(wall_ns: int) -> datetime:
 
 
 def ns_of(time: datetime) -> int:
-    """The reverse."""
+    """Nanoseconds since 1970 of a time."""
     return int((time - _EPOCH).total_seconds()) * NS
 
 
 def shown(wall_ns: int) -> str:
-    """A time as people are shown it."""
+    """A time as text, for errors and reports."""
     return time_of(wall_ns).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,13 +1,13 @@
-"""Files at rest: what stands at the beginning of a sealed file, and the cipher of its records.
+"""Files at rest: the preamble of a sealed file, and the cipher of its records.
 
-Each file has a key of its own, which follows (HKDF-SHA256) from a key of a keyring, 32 random bytes that are drawn for
-the file and stand at its beginning (the preamble), and the place that the file is for: what is copied to another place
-does not open there. A nonce is the offset at which a record stands in its file. So no nonce comes twice with one key:
+Each file has its own key, derived (HKDF-SHA256) from a key of a keyring, from 32 random bytes that are drawn for the
+file and stored in its preamble, and from the place of the file: a copy at another place does not open. A nonce is the
+offset of a record in its file. So no nonce is used twice with one key:
 
-* after a crash in the middle of a record: a file is never continued by another process, the next one begins a new file;
+* after a crash in the middle of a record: a process never continues the file of another one, it begins a new file;
 * after a write that failed: the writer gives the file up, and begins a new one;
-* with a folder that was copied, restored or cloned, whatever the clocks say: new files draw new bytes, and nothing
-  depends on a time, a name or a number that is kept;
+* with a folder that was copied, restored or cloned, even if clocks went back: new files draw new bytes, and nothing
+  depends on a time, a name or a stored number;
 * in the child of a fork: it begins a new file (`Secrets.forks`).
 
 The preamble, 48 bytes: "JGSEAL", version 1, a zero, the key's id (8 bytes), the random bytes (32).
@@ -27,7 +27,7 @@ VERSION: Final = 1
 SALT_BYTES: Final = 32
 _PREAMBLE: Final = struct.Struct(f">6sBx{KEY_ID_BYTES}s{SALT_BYTES}s")
 PREAMBLE_BYTES: Final = _PREAMBLE.size
-SEAL_BYTES: Final = TAG_BYTES                    # by so much a sealed text is longer
+SEAL_BYTES: Final = TAG_BYTES                    # that sealing adds to a text
 _NONCE: Final = struct.Struct(">IQ")
 
 

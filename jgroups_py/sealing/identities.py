@@ -11,14 +11,14 @@ text, so that tools that read PEM read it too. `site` may be empty; roles are an
     ...
     -----END PRIVATE KEY-----
 
-**The known members** (property `trust`; no secret, but only this user or root may write it) name the public keys that
-are let in, and what each may do. What stands here counts, not what a member's own file has:
+**The known members** (property `trust`; not secret, but only this user or root may write it) are the public keys that
+are accepted, with the name, site and roles of each. These count, not those in a member's own file:
 
     {"format": "jgroups known members 1",
      "members": [{"name": "A", "site": "NYC", "roles": ["member", "relay"], "key": "ed25519:64 hex digits"}, ...]}
 
-**The revoked keys** (property `revoked`; as above) count whatever the other files have. A key that is not Ed25519 has
-the SHA-256 of its public key (SubjectPublicKeyInfo in DER) as its text:
+**The revoked keys** (property `revoked`; as above) are refused even if the other files have them. The text of a key
+that is not Ed25519 is the SHA-256 of its public key (SubjectPublicKeyInfo in DER):
 
     {"format": "jgroups revoked keys 1", "keys": ["ed25519:64 hex digits", "sha256:64 hex digits", ...]}
 """
@@ -46,8 +46,8 @@ _BEGIN: Final = b"-----BEGIN "
 
 @attrs.frozen
 class Identity:
-    """Who a member is, as AUTH has verified it. name: its logical name; site: "" where it does not count; roles: of
-    ROLES; key: the text of its public key ("psk", and the id of the secret, where all share one)."""
+    """The identity of a member, as AUTH has verified it. name: its logical name; site: "" for any; roles: of ROLES;
+    key: the text of its public key ("psk", and the id of the secret, where all share one)."""
 
     name: str
     site: str = ""
@@ -60,7 +60,7 @@ class Identity:
 
 @attrs.frozen
 class OwnIdentity:
-    """What a member's own file has. signer: its private key, not shown."""
+    """The contents of a member's own file. signer: its private key, not in its repr."""
 
     identity: Identity
     signer: SigningKey = attrs.field(repr=False, eq=False)
@@ -72,7 +72,7 @@ class OwnIdentity:
 
 
 def key_text(public: bytes) -> str:
-    """The text of a public key of Ed25519, as files and people have it."""
+    """The text of a public key of Ed25519, as in files and reports."""
     return f"ed25519:{public.hex()}"
 
 
@@ -87,7 +87,7 @@ def new_identity(seed: bytes, name: str, site: str = "", roles: Iterable[str] = 
 
 
 def checked_identity(name: Any, site: Any, roles: Any, key: str, where: str) -> Identity:
-    """An identity of values from a file. where: for errors.
+    """An identity, made of values from a file. where: for errors.
 
     Raises:
         ConfigError: what is wrong, and what is allowed.
@@ -127,12 +127,12 @@ def parse_identity(data: bytes) -> OwnIdentity:
 
 @attrs.frozen
 class KnownMembers:
-    """The public keys that are let in: text of the key -> whose it is."""
+    """The public keys that are accepted. members: text of the key -> identity."""
 
     members: dict[str, Identity] = attrs.field(factory=dict)
 
     def find(self, public: bytes) -> Identity | None:
-        """Whose key this is; None: it is not known."""
+        """The identity of a key; None: the key is not known."""
         return self.members.get(key_text(public))
 
     def with_member(self, identity: Identity) -> KnownMembers:
@@ -181,7 +181,7 @@ def parse_known_members(data: bytes) -> KnownMembers:
 
 @attrs.frozen
 class RevokedKeys:
-    """Texts of public keys that are not let in any more."""
+    """Texts of public keys that are not accepted any more."""
 
     keys: frozenset[str] = frozenset()
 

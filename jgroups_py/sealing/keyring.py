@@ -37,7 +37,7 @@ class GroupKey:
 
     @property
     def name(self) -> str:
-        """Its id in hex, as people are shown it."""
+        """Its id in hex."""
         return self.id.hex()
 
 

@@ -56,8 +56,8 @@ def derive(secret: bytes, info: bytes, length: int = KEY_BYTES, salt: bytes = b"
 
 
 def key_id(secret: bytes) -> bytes:
-    """The id of a key, KEY_ID_BYTES long. It follows from the key, so one id cannot name two keys, and tells nothing
-    of it."""
+    """The id of a key, KEY_ID_BYTES long. It is derived from the key, so one id cannot name two keys, and does not
+    reveal the key."""
     return derive(secret, b"jgroups_py key id", KEY_ID_BYTES)
 
 
@@ -92,8 +92,8 @@ class Cipher:
 
     def mac(self, nonce: bytes, head: bytes, text: bytes | memoryview) -> bytes:
         """A tag of both, TAG_BYTES long: that of GCM for `head` as what is encrypted and `text` as what is
-        authenticated with it, so that a large text is not copied to stand behind its head. The whole tag: a short one
-        tells more of the key with each forgery that is tried."""
+        authenticated with it, so that a large text is not copied to stand behind its head. It is not
+        truncated: a short tag reveals some of the key with each forgery that succeeds."""
         return self.seal(nonce, head, text)[-TAG_BYTES:]
 
 

@@ -123,7 +123,7 @@ def test_what_no_receipt_is_for_is_refused_and_not_sent(trio, arguments, options
 
 def test_unicasts_and_batches_have_no_receipts(trio):
     for options in ({"until": "stable"}, {"flags": jg.Flag.RSVP}):
-        with pytest.raises(ValueError, match="ask one member by a request"):
+        with pytest.raises(ValueError, match="send one member a request"):
             trio.a.send(trio.b.me, b"x", **options)
     with pytest.raises(ValueError, match="last message by itself"):
         trio.a.send_batch(None, [b"x"], jg.Flag.RSVP)

@@ -34,8 +34,8 @@ from tests.runtime.interleavings import Interleaving, Trial, TurnLock, explore
 ALL = 1 << 40
 B = Address(bytes(15) + b"b", "B")
 FILES = ("runtime/send_queue.py", "channel/sync.py", "runtime/host.py", "runtime/loop.py", "runtime/test_intake.py")
-SHARED = ("append", "attend", "left", "tell", "_uncounted", "_gated", "_nbytes", "_asleep", "_step", "_reader_waits",
-          "needs_round", "nbytes", "wake_reader", "poll", "acquire", "release", "intake", "_queued")
+SHARED = ("append", "attend", "left", "tell", "uncounted", "_gated", "counted_bytes", "_asleep", "_step",
+          "_reader_waits", "needs_round", "nbytes", "wake_reader", "poll", "acquire", "release", "intake", "_queued")
 
 
 def sender(sends: SendQueue) -> Callable[..., None]:
@@ -191,6 +191,7 @@ class Member(Host):
         self.sends._lock = TurnLock(run)                     # type: ignore[assignment]
         self.sends.open_intake(INTAKE_BYTES)
         self.coalesces_sends = False
+        self._main_thread = threading.main_thread().ident
         self._last_send = (0, 0, 0)
         self._held_back = self._over = False
         self._unchecked_bytes = 0
@@ -297,13 +298,13 @@ class CountsAfterwards(SendQueue):
     """Counts what it has taken out of the intake, and not what is still there; so it was at first."""
 
     def _count_intake(self) -> None:
-        payloads = self._uncounted[:]
-        self._uncounted.clear()
+        payloads = self.uncounted[:]
+        self.uncounted.clear()
         if payloads:
             self._open_batch(None, 0, ()).payloads += payloads
             self._open = None
             self._items[-1].nbytes = len(payloads)           # type: ignore[union-attr]
-            self._nbytes += len(payloads)
+            self.counted_bytes += len(payloads)
 
 
 class ForgetsLateOnes(SendQueue):

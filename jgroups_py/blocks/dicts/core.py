@@ -1,21 +1,21 @@
-"""The copy of a ReplicatedDict at one member: pure. Time comes in as an argument, what is to be sent goes out.
+"""The copy of a ReplicatedDict at one member. Pure: time is an argument, messages are outputs.
 
-Every write is an ordered multicast (TOTAL), and every member carries them out in that order: so copies with the same
-past are equal after the same place. What is left is to agree, in each new view, on which past goes on:
+Every write is an ordered multicast (TOTAL), and every member carries them out in that order: so copies that were equal
+once are equal after each further place. In each new view the members have to agree on the copy that goes on:
 
 * On a view every member multicasts a claim: the base of its copy. A base is a transition between two views (or
   nothing): all members that make it together have the same copy at its end, by virtual synchrony and the one order.
-* When the claims of all members of the view are there, which is at one place at all of them, they choose one base: of a
-  part that could write and did before others, then one with writes, then that of most members, then of most writes.
-  Members with that base go on with their copies. The first of them sends its copy to all others.
+* When the claims of all members of the view are there, which is at the same place at all of them, they choose one base.
+  These criteria count in turn: its part could write and has written; it has writes; most members have it; it has most
+  writes. Members with that base go on with their copies. The first of them sends its copy to all others.
 * Writes that arrive before that place are dropped at all members alike; their writers send them again in that view.
 
 So a joiner, a member that merges back, and one that was suspended are the same case. A part has the majority (policy
 "primary") if it has more than half of the electorate: the members of the last view in which there was a majority, less
-those that left as they wanted to; of exactly half, if the lowest address is in it.
+those that have left on request. A part with exactly half has it if the lowest address is in it.
 
-A member is *settled* while it has a copy with which it goes on; what arrives after the choice and before its copy is
-kept, and carried out behind it.
+A member is *settled* while it has a copy with which it goes on. Messages that arrive after the choice and before its
+copy are kept, and carried out behind it.
 """
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Send:
 
 @attrs.frozen(eq=False)
 class Changed:
-    """Output: at `place` of the view `by` changed `key`; None: there was, or is, no value."""
+    """Output: `key` was changed at `place` of the view, by the member `by`. old, new None: no value."""
 
     key: bytes
     old: bytes | None
@@ -92,7 +92,7 @@ class Conflict:
 
 @attrs.frozen(eq=False)
 class Answered:
-    """Output: the own write `number` was carried out at `place`; results: one for each operation."""
+    """Output: this member's write `number` was carried out at `place`; results: one for each operation."""
 
     number: int
     place: int
@@ -101,7 +101,7 @@ class Answered:
 
 @attrs.frozen(eq=False)
 class Refused:
-    """Output: the own write `number` was not carried out, as this part of the group has no majority."""
+    """Output: this member's write `number` was not carried out, as this part of the group has no majority."""
 
     number: int
 
@@ -120,18 +120,18 @@ class DictEntry:
 
 
 class NotANumber(ValueError):
-    """The result of an increment whose value is no number."""
+    """The result of an increment of a value that is not a number."""
 
 
 def base_of(previous: View, view: View) -> bytes:
-    """The base of copies that went from one view to the next."""
+    """The base of the copies of members that went from one view to the next together."""
     return previous.id.raw + view.id.raw
 
 
 class DictCore:
     """See the module. me: this member; policy: one of POLICIES; merger: for MERGE, a pure function of key, mine, its.
 
-    outputs: what is to be done, in order; whoever drives the core empties it.
+    outputs: to be carried out, in order, and emptied by the caller.
     """
 
     def __init__(self, me: Address, policy: str = PRIMARY, merger: Merger | None = None) -> None:
@@ -213,7 +213,7 @@ class DictCore:
             self.base = b""                              # a group begins; see `choose`
         self.decided, self.claims, self.kept, self.provider, self.early_copies = False, {}, [], None, {}
         unmerged, self.unmerged = self.unmerged, {}
-        self.report_taken_back(unmerged)                 # who should have offered that part's copy is gone
+        self.report_taken_back(unmerged)                 # the member that should have offered that part's copy is gone
         self.collect_deadlines()                         # expiries that were under way may be lost with the last view
         lost = dict.fromkeys(failed)
         gone = tuple(member for member in (previous.members if previous is not None else ())
@@ -263,7 +263,7 @@ class DictCore:
             self.choose(self.view, now_ns)
 
     def choose(self, view: View, now_ns: int) -> None:
-        """All claims of the view are there: choose, at the same place at all members."""
+        """Choose the base, when all claims of the view are there: at the same place at all members."""
         counts: dict[bytes, int] = {}
         for claim in self.claims.values():
             counts[claim.base] = counts.get(claim.base, 0) + 1
@@ -293,7 +293,7 @@ class DictCore:
         self.electorate = view.members
 
     def elect(self, view: View, base: bytes) -> None:
-        """Whether this part has a majority: by what all members of it know, so all find the same."""
+        """Find out whether this part has a majority, from facts that all its members have: so all agree."""
         if view.coordinator in self.claims and self.claims[view.coordinator].base == base:
             gone = self.claims[view.coordinator].gone
             self.electorate = tuple(member for member in self.electorate if member not in gone or member in view)
@@ -345,7 +345,7 @@ class DictCore:
             self.carry_out(src, message, place, now_ns)
 
     def report_taken_back(self, before: Mapping[bytes, DictEntry]) -> None:
-        """Own writes that stood in a former copy, and do not in this one (D4)."""
+        """Report own writes that are in the former copy, and not in the present one (D4)."""
         for key, entry in before.items():
             now = self.entries.get(key)
             if entry.writer == self.me and (now is None or now.value != entry.value):
@@ -353,13 +353,13 @@ class DictCore:
                 self.outputs.append(Conflict(key, entry.value, None if now is None else now.value))
 
     def offer(self, view: View, mine: bytes, best: bytes, now_ns: int) -> None:
-        """Policy "merge": the first member of a part that was not chosen multicasts what it has."""
+        """Policy "merge": the first member of a part that was not chosen multicasts its entries."""
         if self.policy == MERGE and mine and self.entries and self.me == next(
                 member for member in view.members if self.claims[member].base == mine):
             self.outputs.append(Send(None, encode(DictOffer(view.id.raw, self.packed(now_ns)))))
 
     def merge(self, src: Address, offer: DictOffer, place: int, now_ns: int) -> None:
-        """Carry out an offer: the same at all members, as the function is pure."""
+        """Carry out an offer. All members get the same result, as the function is pure."""
         if self.merger is None:
             return
         self.counters["merged"] += 1
@@ -376,7 +376,7 @@ class DictCore:
 
     def apply(self, src: Address, write: DictWrite, place: int, now_ns: int) -> None:
         if self.policy == PRIMARY and not self.primary:
-            return                                       # refused at its writer, who may not have known
+            return                                       # sent before its writer had decided, which then refuses it
         self.counters["writes"] += 1
         results = tuple(self.carry_out_one(src, operation, place, now_ns) for operation in write.operations)
         if src == self.me and write.number in self.waiting:
@@ -423,20 +423,20 @@ class DictCore:
     # --- time -------------------------------------------------------------------------------------------------------
 
     def collect_deadlines(self) -> None:
-        """The deadlines of all entries anew."""
+        """Rebuild the heap of deadlines from all entries."""
         self.deadlines = [(entry.expires_ns, key, entry.version) for key, entry in self.entries.items()
                           if entry.expires_ns]
         heapq.heapify(self.deadlines)
 
     @property
     def next_deadline_ns(self) -> int | None:
-        """When `advance` is due: at the coordinator, which alone says that an entry expires."""
+        """When `advance` is due; only at the coordinator, which alone multicasts expiries."""
         if self.view is None or not self.settled or not self.decided or self.view.coordinator != self.me:
             return None
         return self.deadlines[0][0] if self.deadlines else None
 
     def advance(self, now_ns: int) -> None:
-        """As coordinator, multicast which entries expire; they go when that arrives, in the order."""
+        """As coordinator, multicast which entries expire; they are removed when that arrives, in the order."""
         due_ns = self.next_deadline_ns
         if due_ns is None or due_ns > now_ns or self.view is None:
             return

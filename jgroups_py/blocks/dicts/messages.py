@@ -54,8 +54,8 @@ class DictWrite(DictMessage):
 class DictClaim(DictMessage):
     """In a new view: the history that the sender's copy has.
 
-    base: of what it was made (two copies with one base are equal); empty: it has none. primary: its part may write;
-    applied: writes in it; gone: as coordinator, members of the last view that left as they wanted to.
+    base: of its copy (two copies with one base are equal); empty: it has no copy. primary: its part may write; applied:
+    writes in it; gone: as coordinator, members of the last view that have left on request.
     """
 
     view: bytes = field(BYTES)
@@ -86,7 +86,7 @@ class DictSnapshot(DictMessage):
 
 @message(5)
 class DictOffer(DictMessage):
-    """After a merge, from the first member of a part whose copy was not chosen: its entries, to be merged."""
+    """After a merge: the entries of a part that was not chosen, from its first member, to be merged."""
 
     view: bytes = field(BYTES)
     entries: tuple[PackedEntry, ...] = field(sequence(ENTRY))

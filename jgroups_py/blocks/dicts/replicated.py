@@ -1,9 +1,10 @@
 """ReplicatedDict: a dict on a channel with TOTAL, with the same contents at all members after the same place.
 
-Reads are local. A write is one ordered multicast, and returns when it was carried out here: own writes are read, and
-two writers of one key are seen in one order everywhere. It is sequentially consistent, not linearizable: a member that
-is slow, or cut off and not excluded yet, reads what was. After a split only the part with the majority writes
-(on_split="primary"), or both do and one part's writes are taken back and told ("keep"), or merged ("merge").
+Reads are local. A write is one ordered multicast, and returns when it was carried out at this member, so a member reads
+its own writes, and all members see two writes of one key in the same order. It is sequentially consistent, not
+linearizable: a member that is slow, or cut off and not excluded yet, reads old values. After a split only the part with
+the majority writes (on_split="primary"), or both parts write, and at the merge the writes of one part are taken back
+and reported ("keep"), or merged ("merge").
 
 The copies agree inside the rounds of the channel; there is no thread. Listeners are called there too: they must not
 block, and must not write with `put`, which waits.
@@ -58,7 +59,7 @@ class WriteTimeoutError(ChannelError, TimeoutError):
 
 @attrs.frozen
 class DictChange(Generic[K, V]):
-    """A key changed. old, new: None: there was, or is, no value. place: in the order of the view; by: the writer."""
+    """A key has changed. old, new: None: no value. place: in the order of the view; by: the member that wrote."""
 
     key: K
     old: V | None
@@ -78,7 +79,7 @@ class TakenBack(Generic[K, V]):
 
 @attrs.frozen
 class DictCodec(Generic[V]):
-    """How keys or values become bytes, and bytes keys or values. Bytes of equal keys must be equal."""
+    """Encodes keys or values as bytes, and decodes them. Equal keys must have equal bytes."""
 
     encode: Callable[[V], bytes]
     decode: Callable[[bytes], V]
@@ -108,7 +109,7 @@ def codec_of(kind: type | DictCodec[Any]) -> DictCodec[Any]:
 
 
 class Write:
-    """One own write that is under way; waited for by a thread, or through a future."""
+    """A write of this member that is under way; a thread waits for it, or a future."""
 
     def __init__(self) -> None:
         self.done = threading.Event()

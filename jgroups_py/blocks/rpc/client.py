@@ -72,9 +72,10 @@ class BaseRpc:
         if lane.gone:
             raise NoMemberError(dest)
         assert lane.dest is not None, "the lane to one member has a destination"
-        call = One(lane.dest, self._deadline_ns(timeout), waiter)
+        deadline_ns = NEVER_NS if timeout is None else connection.clock_ns() + seconds(timeout)
+        call = One(lane.dest, deadline_ns, waiter)
         connection.sends.put_numbered(lane, (call,), (data,), flags, room)
-        self._hub.watch(call.deadline_ns)
+        self._hub.watch(deadline_ns)
         if lane.gone:
             self._hub.check(self._service, call)
         return call

@@ -26,6 +26,7 @@ from jgroups_py.runtime.loop import Task
 from jgroups_py.runtime.send_queue import SendQueue
 from jgroups_py.wire.block_headers import SURVEY_SERVICE, Answer, Ask, BlockHeader, Failure, OneWayRequest
 
+ANSWERS = (Answer, Failure)                 # a tuple: a union would be made again for each batch
 SWEEP_NS = millis(5)                        # granularity of timeouts: one sweep over all requests handles several
 
 
@@ -170,7 +171,7 @@ class Hub(Block):
     def _handles_batch(self, batch: Batch) -> bool:
         """Handle answers; for this member's own multicast requests, record the view in which they were delivered."""
         header = batch.headers[0]
-        if isinstance(header, Answer | Failure):
+        if isinstance(header, ANSWERS):
             if header.service == SURVEY_SERVICE:
                 return False
             service = self.services.get(header.service)

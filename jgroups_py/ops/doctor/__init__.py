@@ -1,2 +1,2 @@
-"""What keeps members of a stack from finding each other, or slows them: searched on this host (host.py), and between
-two hosts (pair.py). finding.py is what is said about it."""
+"""Finds the causes for which members of a stack do not find each other, or are slow: on this host (host.py), and
+between two hosts (pair.py). finding.py is the form of a result."""

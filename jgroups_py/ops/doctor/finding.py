@@ -8,8 +8,8 @@ OK, WARN, BAD = "ok", "warn", "bad"
 
 @attrs.frozen
 class Diagnosis:
-    """level: OK, WARN (members will run, but), BAD (they will not, or not together). check: a short name; what: what
-    was seen; remedy: what to set or do, "" if nothing."""
+    """level: OK, WARN (members run, with a disadvantage), BAD (they do not run, or do not find each other). check: a
+    short name; what: the observation; remedy: what to set or do, "" for nothing."""
 
     level: str
     check: str

@@ -1,4 +1,4 @@
-"""What this host does to a stack: addresses, ports, multicasts, buffers, the hold's folder.
+"""Checks of this host for a stack: addresses, ports, multicasts, buffers, the hold's folder.
 
 Nothing is sent to members of this host: a multicast goes to the stack's port only if none listens there, else to the
 group at a free port.
@@ -58,7 +58,7 @@ def examined(spec: StackSpec) -> Iterator[Diagnosis]:
 
 
 def _reach(spec: StackSpec, host: str) -> Iterator[Diagnosis]:
-    """What keeps members on other hosts apart, as far as the configuration shows."""
+    """Causes in the configuration for which members on other hosts are not found."""
     transport: Any = spec.layers[0].config
     tcpping = spec.config_of("TCPPING")
     is_only_here = is_loopback(host) or (getattr(transport, "ip_mcast", False) and not transport.ip_ttl) or (
@@ -161,7 +161,7 @@ def _buffers(transport: Any) -> Iterator[Diagnosis]:
 
 
 def _initial_hosts(spec: StackSpec) -> Iterator[Diagnosis]:
-    """Who answers at the places where members may be. Only connections of TCP can be tried without a member's help."""
+    """Which addresses in initial_hosts answer. Only connections of TCP can be tried without a member there."""
     tcpping = spec.config_of("TCPPING")
     if tcpping is None or spec.layers[0].name != "TCP":
         return

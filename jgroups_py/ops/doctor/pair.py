@@ -1,8 +1,8 @@
-"""Between two hosts: one listens, the other one asks. What passes, in both directions: TCP, the transport's port,
-datagrams by size, multicasts; how far the clocks are apart.
+"""Checks between two hosts, one of which listens: whether TCP, the transport's port, datagrams of each size and
+multicasts pass in both directions, and how far the clocks are apart.
 
-The questions go over a connection of TCP, a JSON object a line. The listener sends datagrams only to the other end of
-that connection, and not more than came from there.
+Questions and answers go over a connection of TCP, a JSON object a line. The listener sends datagrams only to the other
+end of that connection, and not more than came from there.
 """
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ExaminationSockets:
             each.close()
 
     def multicast(self, token: str) -> None:
-        """Send a token to the group, some times; what cannot be sent is not heard either."""
+        """Send a token to the group, several times. Errors are ignored: the other host then misses it."""
         for _ in range(TRIES):
             with contextlib.suppress(OSError):
                 self.datagrams.sendto(token.encode(), (self.transport.mcast_addr, self.transport.mcast_port))
@@ -206,7 +206,7 @@ def examined(spec: StackSpec, peer: str, port: int) -> Iterator[Diagnosis]:
 
 
 def _clock(line: DoctorLine) -> Diagnosis:
-    """How far the clocks are apart: its time, less the middle of the question's way."""
+    """How far the clocks are apart: the peer's time, less the middle of this host's times around the question."""
     best = (float("inf"), 0.0)
     for _ in range(TRIES):
         began = time.time()

@@ -1,8 +1,8 @@
-"""Where an endpoint listens, and which requests it answers.
+"""The address of an endpoint, and the checks of requests.
 
 Without a token it listens on loopback or at a UNIX domain socket only, unless it was opened on purpose. A request's
-Host has to be an address, "localhost" or a configured name: a web page under another name that resolves to this host
-(DNS rebinding) gets nothing.
+Host has to be an address, "localhost" or a configured name. So a web page under another name that resolves to this host
+(DNS rebinding) cannot read it.
 """
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ LOCALHOST = "localhost"
 
 @attrs.frozen(kw_only=True)
 class HttpAccess:
-    """token_file: its content, without surrounding white space, is asked for as "Authorization: Bearer ..." for all but
-    /livez and /readyz; mode 0600. is_open: other hosts may connect without one. hosts: names by which they do."""
+    """token_file: its content, without surrounding white space, is required as "Authorization: Bearer ..." for all but
+    /livez and /readyz; mode 0600. is_open: other hosts may connect without a token. hosts: names allowed as Host."""
 
     token_file: str | os.PathLike[str] | None = None
     is_open: bool = False
     hosts: tuple[str, ...] = ()
 
     def token(self) -> bytes | None:
-        """The token; None: none is asked for.
+        """The token; None: none is required.
 
         Raises:
             ConfigError: the file cannot be read, others can read it, or its content is too short.
@@ -88,7 +88,7 @@ def check_place(where: tuple[str, int] | Path, access: HttpAccess) -> None:
     """Refuse to listen beyond loopback without a token.
 
     Raises:
-        ConfigError: `where` can be reached from other hosts, and nothing is asked for.
+        ConfigError: `where` can be reached from other hosts, and no token is required.
     """
     if isinstance(where, Path) or ipaddress.ip_address(where[0]).is_loopback:
         return
@@ -98,7 +98,7 @@ def check_place(where: tuple[str, int] | Path, access: HttpAccess) -> None:
 
 
 def is_authorized(headers: Mapping[str, str], token: bytes | None) -> bool:
-    """Whether a request carries the token, if one is asked for."""
+    """Whether a request carries the token, if one is required."""
     if token is None:
         return True
     scheme, _, given = headers.get("authorization", "").partition(" ")

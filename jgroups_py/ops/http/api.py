@@ -1,7 +1,7 @@
-"""What an endpoint answers: requests in, answers out. GET and HEAD only: there are no orders over HTTP.
+"""The requests that an endpoint answers. GET and HEAD only: there are no orders over HTTP.
 
-    /livez        200, or 503: the channel closed by itself, or its loop ran no round for 30 s. Never because of others:
-                  a probe must not restart a healthy member for the trouble of its group
+    /livez        200, or 503: the channel closed by itself, or its loop ran no round for 30 s. It does not depend on
+                  other members: a probe must not restart a healthy member for a problem of its group
     /readyz       200, or 503 with what fails: in the group, loop answers; ?members=3 and ?sites=SFO,LON add conditions
     /metrics      Prometheus (metrics.py)
     /v1/member    this member: state, view, queues
@@ -13,7 +13,7 @@
     /v1/events    Server-Sent Events: changes as `jgroups events --json`, and `tick` each second (events.py)
     /v1/live      Server-Sent Events: what the live page shows, twice a second (pictures.py)
     /v1           this list
-    /             the live page. It has no facts, so it is given without a token, and asks for one
+    /             the live page. It contains no facts, so it needs no token, and prompts for one
 """
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ Query = Mapping[str, str]
 
 
 class EndpointApi:
-    """See the module. snapshot: the present one; survey: asks all members, and raises ChannelError in no group.
-    is_local: the endpoint is a UNIX domain socket, whose Host is not looked at."""
+    """See the module. snapshot: returns the present one; survey: runs one, raises ChannelError in no group. is_local:
+    the endpoint is a UNIX domain socket, so Host is not checked."""
 
     def __init__(
         self, channel: BaseChannel, facts: MemberFacts, snapshot: Callable[[], Awaitable[Snapshot]],

@@ -1,6 +1,6 @@
 """An HTTP endpoint of a running member, on an event loop and a thread of its own: never on the member's loop.
 
-A slow client, a flood of requests or a scraper in a hurry costs the member a report four times a second at most.
+Slow clients, floods of requests and frequent scrapes cost the member four reports a second at most.
 """
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ LIMITS = HttpLimits(connections=64, head_bytes=8 << 10, body_bytes=0, request_se
 class HttpEndpoint:
     """Serves /livez, /readyz, /metrics and /v1/... (api.py has the list) for a channel, connected before or after.
 
-    where: "ADDRESS:PORT", "ADDRESS", "PORT", "unix:PATH"; port 0: a free one. `url` and `port` say where it listens.
-    A JChannel or an AsyncChannel; the endpoint outlives its connections, and is closed by `close` or as a context.
+    channel: a JChannel or an AsyncChannel. where: "ADDRESS:PORT", "ADDRESS", "PORT", "unix:PATH"; port 0: a free one,
+    see `url` and `port`. The endpoint outlives the channel's connections; `close`, or leaving its context, closes it.
     """
 
     def __init__(self, channel: BaseChannel, where: str = "", access: HttpAccess | None = None) -> None:
@@ -67,7 +67,7 @@ class HttpEndpoint:
 
     @property
     def url(self) -> str:
-        """Where to ask: "http://127.0.0.1:7580", or "unix:/run/a.sock"."""
+        """The URL of the endpoint: "http://127.0.0.1:7580", or "unix:/run/a.sock"."""
         if isinstance(self._place, Path):
             return place_text(self._place)
         return f"http://{place_text((self._place[0], self.port))}"

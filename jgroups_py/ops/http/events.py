@@ -1,4 +1,4 @@
-"""The changes at a member as Server-Sent Events, numbered: a client that was cut off asks for what it missed."""
+"""The changes at a member as numbered Server-Sent Events: a client that was cut off can request the ones it missed."""
 from __future__ import annotations
 
 import asyncio
@@ -13,12 +13,12 @@ from jgroups_py.ops.reports import Changes, Facts
 from jgroups_py.ops.watch import ChannelWatch
 
 KEPT_EVENTS = 1000
-TICK_SECONDS = 1.0                          # a tick tells a client, and every proxy on the way, that the member runs
+TICK_SECONDS = 1.0                          # between ticks, which keep the connection alive at clients and proxies
 FOLLOWERS = 16
 
 
 class EventLog:
-    """The last KEPT_EVENTS changes, and those who wait for the next ones. Coroutines of one event loop read it."""
+    """The last KEPT_EVENTS changes, for followers, which are coroutines of one event loop."""
 
     def __init__(self, channel: BaseChannel, loop: asyncio.AbstractEventLoop) -> None:
         view = channel.view
@@ -50,13 +50,14 @@ class EventLog:
         return list(self._kept)[-most:]
 
     def first_for(self, last_event_id: str) -> int:
-        """The number from which a client is served that names the last event it has; else only news."""
+        """The number of the first event for a client. last_event_id: of the last one that it has, "": none."""
         return int(last_event_id) + 1 if last_event_id.isdecimal() and len(last_event_id) < 20 else self._next
 
     async def follow(self, number: int) -> AsyncGenerator[bytes, None]:
-        """Events from `number` on, and a tick a second. What is no longer kept is one event `missed`, with its count.
+        """Events from `number` on, and a tick a second. Events that are no longer kept become one event `missed`, with
+        their count.
 
-        A number that was never given is of an earlier process: everything that is kept follows.
+        A number above all others is of an earlier process: then all kept events follow.
         """
         if number > self._next:
             number = 1

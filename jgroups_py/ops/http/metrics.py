@@ -28,7 +28,7 @@ Series = tuple[Labels, float]
 
 @attrs.frozen
 class Metric:
-    """A name, its type, what it is for people, and its values."""
+    """A name, its type, its help text, and its values."""
 
     name: str
     kind: str
@@ -38,7 +38,7 @@ class Metric:
 
 @attrs.frozen(kw_only=True)
 class MemberFacts:
-    """What does not change while an endpoint runs. started_at: seconds since 1970."""
+    """Facts that do not change while an endpoint runs. started_at: seconds since 1970."""
 
     member: str
     site: str | None

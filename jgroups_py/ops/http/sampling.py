@@ -1,7 +1,7 @@
-"""Takes snapshots of a member for its endpoint: on the member's loop, at most once in FRESH_SECONDS, for all who ask.
+"""Takes snapshots of a member for its endpoint: on the member's loop, at most once in FRESH_SECONDS for all clients.
 
-A question to the loop costs the member a report of its tables. So a hundred scrapers cost one question, and a loop that
-does not answer gets no second question: the last snapshot is shown, with its age.
+A question to the loop costs the member a report of its tables. So a hundred scrapers cost one question, and while a
+question is unanswered no second one is put: the last snapshot is shown, with its age.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANSWER_SECONDS = 1.0                        # then the last snapshot is shown
 
 
 def take(session: Session, node: Node) -> MemberReport:
-    """On the loop thread: what there is to show."""
+    """On the loop thread: the report."""
     views: ViewSource | None = node.local.find(ViewSource)
     view = None if views is None else views.current_view()
     reporter: SiteReporter | None = node.local.find(SiteReporter)

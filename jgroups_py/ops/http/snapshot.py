@@ -1,11 +1,11 @@
-"""What an endpoint shows of its member at one moment, as values."""
+"""The state of a member at one moment, as values for its endpoint."""
 from __future__ import annotations
 
 import attrs
 
 from jgroups_py.ops.reports import Facts
 
-DEAD_SECONDS = 30.0                         # a loop that ran no round for so long counts as dead
+DEAD_SECONDS = 30.0                         # without a round after which a loop counts as dead
 
 
 @attrs.frozen(kw_only=True)

@@ -1,4 +1,4 @@
-"""What the live page shows at one moment, as values. Who makes one says what it knows: None means not known."""
+"""The state that the live page shows at one moment, as values. None: not known to the source of the picture."""
 from __future__ import annotations
 
 from typing import Any
@@ -79,7 +79,7 @@ class OfferedOrder:
 
 @attrs.frozen(kw_only=True)
 class LivePicture:
-    """delivered, lost, twice: messages. note: what else is to be said, as that figures are old. At the end: ok,
+    """delivered, lost, twice: messages. note: a further remark, as that figures are old. At the end of a demo: ok,
     whether everything arrived; verdict, the same in words; result, the rows of the final figures (name, value)."""
 
     title: str

@@ -1,7 +1,7 @@
-"""Authorities: how a member shows who it is, and how others verify it. Pure: files come in as bytes.
+"""Authorities: how a member proves its identity, and how others verify it. Pure: files come in as bytes.
 
-What is proven is a *transcript*: a digest of both senders, the challenge, the keys of this exchange and the credential
-itself (protocols/encrypt/handshake.py). So a proof is of no use in any other exchange, and no secret is ever sent.
+A proof covers a *transcript*: a digest of both senders, the challenge, the keys of this exchange and the credential
+itself (protocols/encrypt/handshake.py). So a proof is invalid in any other exchange, and no secret is ever sent.
 """
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from jgroups_py.sealing.primitives import KEY_ID_BYTES, NOT_VERIFIED, PUBLIC_BYT
 Value = TypeVar("Value")
 NOT_PROVEN: Final = "its proof is not of the key that it shows"
 PSK: Final = "psk"
-MAX_VERIFIED: Final = 4000               # chains of which it is remembered that they count
+MAX_VERIFIED: Final = 4000               # verified chains that are remembered
 FileSpec = tuple[str, str, bool]
 """A file: path, what it is, whether it is private (see `Secrets.file`)."""
 
@@ -57,7 +57,7 @@ class Authority(ABC):
 
     @abstractmethod
     def credential(self) -> bytes:
-        """What this member shows: its public key, its name, ..."""
+        """What this member sends of its identity: its public key, its name, ..."""
 
     @abstractmethod
     def prove(self, transcript: bytes) -> bytes:
@@ -65,7 +65,7 @@ class Authority(ABC):
 
     @abstractmethod
     def verify(self, credential: bytes, proof: bytes, transcript: bytes) -> Identity | str:
-        """Whose credential it is, or why it is refused. Any bytes are input."""
+        """The identity of a credential, or why it is refused. Any bytes are valid input."""
 
     @abstractmethod
     def changed(self, path: str, data: bytes) -> None:
@@ -77,24 +77,24 @@ class Authority(ABC):
 
     @abstractmethod
     def revoked(self, identity: Identity) -> str:
-        """Why an identity that was verified is not believed any more; "": it is."""
+        """Why an identity that was verified is not accepted any more; "": it is."""
 
     def outdated(self, identity: Identity) -> str:
         """Why a process that is in no view with this member has to prove itself anew; "": it has not."""
         return ""
 
     def connected(self, cluster: str) -> str:
-        """The stack connects to a cluster. Why this member's identity is not for it; "": it is."""
+        """The stack connects to a cluster. Returns why this member's identity is not valid there; "": it is."""
         return ""
 
     def clock(self, wall_ns: int) -> str:
-        """The time of the wall clock, each time that the files are looked at. What an operator should know of this
-        member's own identity; "": nothing."""
+        """The time of the wall clock, each time that the files are checked. Returns a warning for the operator about
+        this member's own identity; "": none."""
         return ""
 
 
 class PskAuthority(Authority):
-    """All members share a secret; each names itself, so that only holders of the secret are kept apart from others."""
+    """All members share a secret, and each names itself: they cannot be distinguished from each other."""
 
     def __init__(self, config: AuthConfig, secrets: Secrets, name: str) -> None:
         self.files = ((config.secret, "keyring", True),)
@@ -142,8 +142,8 @@ class KeysAuthority(Authority):
         self.known, self.denied = KnownMembers(), RevokedKeys()
         for path, what, private in self.files:
             self.changed(path, secrets.file(path, what, private=private))
-        # What the list says of this member counts for others, so it counts here: a member that is not in it yet may
-        # start, and is refused by the others with the reason.
+        # Others use this member's entry of the list, so it is used here. A member without an entry may start; the
+        # others refuse it with the reason.
         self.own = self.known.find(self._signer.public) or found.identity
 
     def changed(self, path: str, data: bytes) -> None:
@@ -180,8 +180,8 @@ class KeysAuthority(Authority):
 
 
 class X509Authority(Authority):
-    """Each member has a certificate, which names it in its clusters (sealing/certificates.py); the authorities in
-    `trust` count. So a new member needs no change anywhere else."""
+    """Each member has a certificate of one of the authorities in `trust`, which names it in its clusters
+    (sealing/certificates.py). So a new member needs no change at other members."""
 
     def __init__(self, config: AuthConfig, secrets: Secrets, name: str) -> None:
         self._identity, self._trust, self._revoked = config.identity, config.trust, config.revoked
@@ -222,7 +222,7 @@ class X509Authority(Authority):
 
     @staticmethod
     def own_for(own: OwnCertificate, cluster: str) -> CertifiedIdentity | None:
-        """Whom the own certificate names in a cluster; "": in any."""
+        """The identity in the own certificate for a cluster; "": for any."""
         return next((each for each in own.names if cluster in ("", each.cluster)), None)
 
     def connected(self, cluster: str) -> str:
@@ -270,7 +270,7 @@ class X509Authority(Authority):
         return self.counts(chain)
 
     def counts(self, chain: tuple[bytes, ...]) -> Identity | str:
-        """Whom a chain names in this cluster now, or why it does not count."""
+        """The identity that a chain has in this cluster now, or why it is refused."""
         try:
             names = self.authorities.verified(chain, self.wall_ns)
         except WireError as error:

@@ -14,7 +14,7 @@ OPTIONAL: dict[str, tuple[str, ...]] = {"psk": (), "keys": ("revoked",), "x509":
 
 @attrs.frozen
 class AuthConfig:
-    """How members show who they are, and whom this member believes."""
+    """How members prove their identity, and which identities this member accepts."""
 
     authority: str = choice("keys", allowed=tuple(NEEDED), doc="psk: all members share a secret, and each names "
                             "itself. keys: each has a key of Ed25519, and all have the list of known members, which "

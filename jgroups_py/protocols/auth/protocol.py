@@ -1,10 +1,10 @@
 """AUTH: which members may join, and under which name.
 
 Problem: with a keyring alone every process that has it is a member, under any name. Idea: the exchange of challenges by
-which ENCRYPT, below, finds out that a sender is alive also shows who it is: each side proves to hold the secret behind
-a credential (authorities.py), and nothing of a sender is believed before. So joins, merges, discovery and SWIM are
-covered alike. GMS asks this layer (port Identities) whether an address may be in a view under its name: it must be the
-certified one.
+which ENCRYPT, below, verifies that a sender is alive also proves its identity: each side proves that it holds the
+secret behind a credential (authorities.py), and frames of a sender are dropped before. So joins, merges, discovery and
+SWIM are covered alike. GMS asks this layer (port Identities) whether an address may be in a view under its name: it
+must be the certified one.
 
 Files of identities are read again when they change. A member whose key is revoked is suspected at once, its frames are
 dropped, and ENCRYPT forgets it.
@@ -46,14 +46,14 @@ MAX_NON_MEMBERS: Final = 2000            # identities of processes that are not 
 
 
 class Auth(Protocol, Authenticator, Identities):
-    """See the module. identities: address -> whose it is, of senders that have proven it."""
+    """See the module. identities: address -> identity, for senders that have proven it."""
 
     control_only = True
     Config = AuthConfig
     config: AuthConfig
     COUNTERS = declare(
         counter("identities_verified", "Senders that have proven their identity."),
-        drop("identities_refused", "Senders that have not proven to be a known member: the log has the reason."),
+        drop("identities_refused", "Senders that have not proven a known member's identity: the log has the reason."),
         counter("tokens_checked", "Tokens about which the application was asked (authority=\"token\")."),
         counter("identities_revoked", "Members, and others, that are not believed any more."),
         drop("trust_refused_dropped", "Changes of AUTH's files that cannot be used; what was read before stays."),
@@ -151,7 +151,7 @@ class Auth(Protocol, Authenticator, Identities):
     # --- tokens -----------------------------------------------------------------------------------------------------
 
     def ask(self, source: bytes) -> None:
-        """The application is to decide about the token of a sender, which waits."""
+        """Have the application check the token of a sender, which waits."""
         authority = self.authority
         assert isinstance(authority, TokenAuthority), "no other one lets wait"
         for which, token, key in authority.to_ask:
@@ -166,7 +166,7 @@ class Auth(Protocol, Authenticator, Identities):
 
     @on(TokenChecked)
     def token_checked(self, event: TokenChecked) -> None:
-        """The application has decided: the senders that wait show their token again."""
+        """The application has checked a token: the senders that wait are challenged again."""
         asked = self.tokens.pop(event.number, None)
         if asked is None or not isinstance(self.authority, TokenAuthority):
             return
@@ -175,7 +175,7 @@ class Auth(Protocol, Authenticator, Identities):
         self.pass_down(IdentityDecided(senders))
 
     def unsuited(self, identity: Identity) -> str:
-        """Why a verified identity has no business on this network; "": it has."""
+        """Why a verified identity is not allowed on this network; "": it is."""
         wanted = RELAY if self.stack.net == BRIDGE else MEMBER
         if wanted not in identity.roles:
             return f"{identity} has not the role {wanted!r}"
@@ -217,7 +217,7 @@ class Auth(Protocol, Authenticator, Identities):
 
     @on(TrustRead)
     def trust_read(self, event: TrustRead) -> None:
-        """Files have changed: what they say counts from now on, for members too."""
+        """Files have changed: their contents count from now on, for members of the view too."""
         for path, data, problem in event.files:
             if not any(path == spec[0] for spec in self.authority.files):
                 continue
@@ -232,7 +232,7 @@ class Auth(Protocol, Authenticator, Identities):
         self.recheck()
 
     def tell_time(self, wall_ns: int) -> None:
-        """The time of the wall clock, for what is valid for a time only."""
+        """The time of the wall clock, for certificates and tokens with an end."""
         try:
             problem = self.authority.clock(wall_ns)
         except ConfigError as error:
@@ -243,7 +243,7 @@ class Auth(Protocol, Authenticator, Identities):
         return None
 
     def recheck(self) -> None:
-        """Identities that were verified before: those that count no more are revoked."""
+        """Revoke the verified identities that the files do not allow any more."""
         gone: list[Address] = []
         for address, identity in self.identities.items():
             reason = self.impostors.get(address) or self.authority.revoked(identity) or self.unsuited(identity) or (

@@ -1,9 +1,9 @@
-"""Authority "token": the application decides who a token is of, off the loop and within a budget.
+"""Authority "token": the application checks tokens and returns their identities, off the loop and within a budget.
 
-A member shows its token and the public key of its own file, which the token must name, and signs the exchange with that
-key. So a token alone is of no use. The signature is verified first; only then is the application asked, on another
-thread, for a few tokens at a time and a second. Until it has decided the exchange waits: what was held of the sender
-stays, and it is challenged again when the verdict is there. Verdicts are remembered.
+A member sends its token and the public key of its own file, which the token must name, and signs the exchange with that
+key. So a token alone is of no use. The signature is verified first; only then the application is called, on another
+thread, for a few tokens at a time and per second. Meanwhile the exchange waits: frames that are held of the sender stay
+held, and the sender is challenged again when the verdict is there. Verdicts are remembered.
 """
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from jgroups_py.sealing.identities import (
 )
 from jgroups_py.sealing.primitives import PUBLIC_BYTES, digest, verify
 
-MAX_WAITING: Final = 16                  # tokens that the application is asked about at a time
+MAX_WAITING: Final = 16                  # tokens that the application checks at a time
 CHECKS_A_SECOND: Final = 20
 MAX_VERDICTS: Final = 4000               # that are remembered; the oldest are forgotten
-REFUSED_NS: Final = seconds(5)           # so long a refusal is remembered
-VERDICT_NS: Final = seconds(3600)        # and an identity whose token names no end
+REFUSED_NS: Final = seconds(5)           # for which a refusal is remembered
+VERDICT_NS: Final = seconds(3600)        # for which an identity is remembered whose token has no end
 BUSY: Final = "too many tokens are being checked"
 
 
@@ -58,8 +58,8 @@ class Verdict:
 
 
 class TokenAuthority(Authority):
-    """See the module. asked: the digest of each token that is being checked -> since when; to_ask: those that AUTH has
-    yet to ask about."""
+    """See the module. asked: digest of each token that is being checked -> since when; to_ask: checks that AUTH has
+    still to start."""
 
     def __init__(self, config: AuthConfig, secrets: Secrets, name: str) -> None:
         plugin(config.check, ENTRY_POINTS, TokenCheck)
@@ -114,7 +114,7 @@ class TokenAuthority(Authority):
         return self.ask(which, token, key_text(public))
 
     def ask(self, which: bytes, token: bytes, key: str) -> str:
-        """Have the application decide, if there is room for one more question."""
+        """Have the application check a token, if fewer than MAX_WAITING are being checked."""
         if which in self.asked:
             return WAITING
         second = self.wall_ns // seconds(1)
@@ -128,7 +128,7 @@ class TokenAuthority(Authority):
         return WAITING
 
     def decided(self, which: bytes, key: str, answer: Mapping[str, Any] | None, problem: str) -> None:
-        """The application has decided, or could not."""
+        """The application has checked a token, or could not."""
         if self.asked.pop(which, None) is None:
             return
         identity, reason = None, problem or "its token is refused"

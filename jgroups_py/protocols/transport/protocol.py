@@ -328,14 +328,15 @@ class Transport(BaseTransport):
 
     def transmit(self, batch: Batch) -> bool:
         """Send the batch as one frame; False: it does not fit."""
-        data = self.encoded(batch)
+        sealer = self.sealer
+        data = wire.encode_frame(self.cluster, batch) if sealer is None else wire.encode_inner(batch)
         nbytes = len(data[0]) + batch.nbytes + self.seal_bytes
         if nbytes > self.config.max_bundle_bytes:
             return False
         dest = batch.dest
         physical = None if dest is None else self.book.get(dest)
         if physical is not None or self.by_multicast:
-            for frame in self.frames(data, dest, physical):
+            for frame in (data,) if sealer is None else self.frames(data, dest, physical):
                 self.emit_frame(physical, frame, nbytes, len(batch.payloads))
         elif dest is None:
             for frame in self.frames(data, None, None):

@@ -1,4 +1,4 @@
-"""The deadlines of a block on a simulated channel: its pure core knows when it is due, the channel has the clock."""
+"""The deadlines of a block on a simulated channel: its pure core computes them, the channel has the clock."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -8,7 +8,8 @@ from jgroups_py.testing.simulation.channel import SimulatedChannel
 
 
 class Alarm:
-    """Calls `ring` when the core is due. now_ns: the core's clock. A time that an earlier one replaced rings too."""
+    """Calls `ring` when the core is due. now_ns: the core's clock. It also rings at times that were replaced by earlier
+    ones."""
 
     def __init__(self, channel: SimulatedChannel, now_ns: Callable[[], int], ring: Callable[[], None]) -> None:
         self._channel = channel
@@ -17,7 +18,7 @@ class Alarm:
         self._due_ns: int | None = None                  # the earliest time that is set
 
     def set(self, due_ns: int | None) -> None:
-        """Ring then, unless it rings before; None: the core waits for nothing."""
+        """Ring at a time, unless an earlier one is set; None: the core has no deadline."""
         if due_ns is not None and (self._due_ns is None or due_ns < self._due_ns):
             self._due_ns = due_ns
             self._channel.later(max(0.0, (due_ns - self._now_ns()) / NS_PER_S), self._wake, due_ns)

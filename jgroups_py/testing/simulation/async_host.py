@@ -1,8 +1,8 @@
 """What an AsyncChannel runs on in the simulator: the host of its node, and the rounds on the simulated event loop.
 
-The channel, its session, dispatcher, send queue and building blocks are those of production. Here stands what
-runtime/host.py and io_task.py are on sockets: what was queued goes to the node in the next turn of the event loop, what
-the node delivers goes into the inbox. Messages travel with a name in front, by which the checkers distinguish them.
+The channel, its session, dispatcher, send queue and building blocks are those of production. This module takes the
+place of runtime/host.py and io_task.py: queued messages go to the node in the next turn of the event loop, deliveries
+of the node go into the inbox. A name is put in front of each message, by which the checkers distinguish them.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from jgroups_py.testing.simulation.event_loop import SimulatedLoop
 from jgroups_py.testing.simulation.naming import unnamed
 
 T = TypeVar("T")
-RETRY_SECONDS = 0.001                       # until a stack that keeps messages back is looked at again
+RETRY_SECONDS = 0.001                       # until a stack that had no room for messages is tried again
 
 
 class NodePort(Protocol):
@@ -59,7 +59,7 @@ class NodePort(Protocol):
 
 
 class SimulatedQueue(SendQueue):
-    """A send queue whose events never wait for room: a thread that waits would wait for ever."""
+    """A send queue whose events never wait for room, since the only thread would wait for ever."""
 
     def put_event(
         self, event: Event, nbytes: int, timeout: float | None, *, multicast: bool = False, may_overdraw: bool = False,
@@ -164,7 +164,7 @@ class SimulatedHost:
             "messages_queued": self.sends.sent, "kept_back_bytes": node.pending_bytes()}}
 
     async def run_blocking(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call what reads or writes a state: when all of it is there, so that the function does not wait."""
+        """Call the function that reads or writes a state, when the state is complete, so that it does not wait."""
         await self._no_state.wait()
         return function(*arguments)
 
@@ -180,7 +180,7 @@ class SimulatedHost:
             self._events.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Pass what was queued to the node, unless its layers keep back much already."""
+        """Pass queued messages to the node, unless its layers have queued too much already."""
         self._scheduled = False
         node = self.node
         if node is None or self._over:
@@ -202,7 +202,7 @@ class SimulatedHost:
     # --- from the node ----------------------------------------------------------------------------------------------
 
     def delivered(self, batch: Batch) -> None:
-        """Messages for the application; those of the simulator itself are left out."""
+        """Pass on messages for the application, without those of the simulator itself."""
         self._put(*(Deliver(part) for part in unnamed(batch)))
 
     def put(self, output: Output) -> None:

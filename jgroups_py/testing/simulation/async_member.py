@@ -1,9 +1,9 @@
 """A simulated process whose application is a coroutine with an AsyncChannel.
 
-The coroutine gets its channel, connects it, and returns what operations and checks are given (the channel, if it
-returns nothing); its tasks and blocks go on. A crash runs no code. A member that is to leave has its tasks cancelled,
-as by Ctrl-C, and its channel closed; then the process ends. An application that ends with a ChannelError (it found no
-group in time, was excluded, ...) is started again after RESTART_NS, as by a supervisor, while there are faults.
+The coroutine gets its channel, connects it, and returns the object that operations and checks get (None: the channel);
+its tasks and blocks go on. A crash runs no code. When a member is to leave, its tasks are cancelled, as by Ctrl-C, and
+its channel is closed; then the process ends. An application that ends with a ChannelError (it found no group in time,
+was excluded, ...) is started again after RESTART_NS, as by a supervisor, while there are faults.
 """
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from jgroups_py.testing.simulation.naming import named, named_event
 from jgroups_py.testing.simulation.refusals import SimulationError, code_of, refuse
 
 RESTART_NS = seconds(1)                     # until an application that ended with a ChannelError is started again
-PPM = 1_000_000                              # the rate of a clock that is right
+PPM = 1_000_000                              # the rate of an exact clock
 CANCEL_SECONDS = 5.0                        # how long a member that leaves waits for its tasks to end
 Operation = Callable[[Any, Random], object]
 
@@ -54,7 +54,7 @@ class StagePort(Protocol):
 
     @property
     def stopped(self) -> bool:
-        """A check has failed, or something was refused: applications are not called any more."""
+        """A check has failed, or a call was refused: applications are not called any more."""
 
     def wall_ns(self, name: str) -> int:
         """The wall clock of a member's host."""
@@ -127,7 +127,7 @@ class AsyncMember(App, Environment):
         self.operations: dict[asyncio.Task[Any], str] = {}
         self._host: SimulatedHost | None = None
         self._main: asyncio.Task[Any] | None = None
-        self._leaves = False                                 # it was told to
+        self._leaves = False                                 # it is to leave
         self._due_ns: int | None = None                      # when turns are planned
         self._postponed = False                              # turns are due when the process resumes
         self._failed_ns: dict[asyncio.Task[Any], int] = {}
@@ -165,7 +165,7 @@ class AsyncMember(App, Environment):
             self.ready = True
 
     def _ended(self, error: BaseException) -> None:
-        """The application has ended, or a part of it that ends all, by an exception."""
+        """An exception has ended the application."""
         if self._leaves or not self.alive:
             return
         expected = isinstance(error, SystemExit) or only_channel_errors(error)
@@ -227,7 +227,7 @@ class AsyncMember(App, Environment):
         return self.stage.wall_ns(self.process.name)
 
     def refused(self, error: SimulationError) -> None:
-        """Its code did what a simulation refuses."""
+        """Its code made a call that a simulation refuses."""
         if self.stage.refusal is None:
             self.stage.refusal = error
 

@@ -1,6 +1,6 @@
 """The connection of a simulated member, for building blocks that do not wait: those of channel/block.py's port.
 
-What a block sends leaves at once, since time stands still; its calls and timers run in the process, in virtual time.
+Messages of a block leave at once, since time stands still; its calls and timers run in the process, in virtual time.
 """
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BlockMember(Protocol):
 
 
 class SimulatedSends(SendQueue):
-    """A send queue that holds nothing: whatever is put is sent."""
+    """A send queue without a queue: `put` sends at once."""
 
     def __init__(self, member: BlockMember) -> None:
         super().__init__(lambda: None)

@@ -1,7 +1,7 @@
-"""A ReplicatedDict (blocks/dicts) on the simulator; `--profile dict`, and what D1 to D5 say of it.
+"""A ReplicatedDict (blocks/dicts) on the simulator, for `--profile dict`, with the checks of D1 to D5.
 
-Every member holds the copy of a dict and writes keys that all write, numbers that all add to, and keys of its own that
-nobody else touches. Contents are compared by place, own keys are followed to the end.
+Every member holds a copy of the dict. It writes keys that all members write, adds to numbers that all add to, and
+writes keys that no other member writes. Contents are compared by place; the latter keys are checked at the end.
 """
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def bigger(key: bytes, mine: bytes, its: bytes) -> bytes:
 
 
 class DictRun:
-    """What all members of one seed share: the policy, and contents by view and place, as the first member had them."""
+    """Shared by all members of one seed: the policy, and contents by view and place, as the first member had them."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -75,7 +75,7 @@ class DictRun:
             raise Broken("D1", f"{name} and {other} have different contents {where}")
 
     def at_end(self, holders: list[DictHolder]) -> None:
-        """D1, D4 and the end of all writes, once all is at rest."""
+        """Check D1, D4, and that all writes have ended, once all is at rest."""
         settled = [holder for holder in holders if holder.core is not None]
         for holder in settled:
             core = holder.core
@@ -181,7 +181,7 @@ class DictHolder(jg.Receiver):
             self.run.counts["messages refused by the channel"] += 1
 
     def answered(self, answer: Answered, changed: list[bytes]) -> None:
-        """D3: own writes are read."""
+        """D3: a member reads its own writes."""
         core = self.core
         assert core is not None, "it was written to"
         self.run.counts["writes answered"] += 1

@@ -1,15 +1,15 @@
 """SimulatedLoop: the asyncio event loop of one simulated process.
 
-Its time is the simulator's. It never waits: the world runs its turns when something is ready, and asks when its next
-timer is due. What asyncio promises, it keeps: callbacks of call_soon run in the order in which they were registered.
-Among tasks that are ready in one turn asyncio promises no order, so the seed draws one; and whether the next turn
-follows at once or at the next tick, since turns take time.
+Its time is the simulator's. It never waits: the world runs its turns when callbacks are ready, and reads when its next
+timer is due. It keeps the promises of asyncio: callbacks of call_soon run in the order in which they were registered.
+asyncio promises no order among tasks that are ready in one turn, so the seed draws it. The seed also draws whether the
+next turn follows at once or at the next tick, since turns take time.
 
-asyncio keeps tasks and futures in sets (TaskGroup, wait, as_completed), whose order is that of hashes, which are
-addresses in memory. Here they hash by the number in which they were made, so a seed gives one run in every process.
+asyncio keeps tasks and futures in sets (TaskGroup, wait, as_completed). The order of a set follows hashes, which are
+addresses in memory. Here the hash is the number of creation, so a seed gives the same run in every process.
 
-Only what AbstractEventLoop documents is implemented, by documented means. What would reach outside of the simulation
-(sockets, subprocesses, executors, signals) is refused.
+Only documented methods of AbstractEventLoop are implemented, by documented means. Calls that reach outside of the
+simulation (sockets, subprocesses, executors, signals) are refused.
 """
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OUTSIDE = {
                     "cancellation of its task"),
     **dict.fromkeys(("run_forever", "run_until_complete"), "the simulator runs the event loop"),
 }
-"""Method of an event loop that reaches outside -> what to do instead."""
+"""Method of an event loop that reaches outside -> the remedy."""
 
 
 class SimulatedFuture(asyncio.Future[Any]):
@@ -151,13 +151,13 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 self._woken()
 
     def abandon(self) -> None:
-        """The process is gone: nothing runs any more, no `finally` either."""
+        """The process is gone: none of its code runs any more, `finally` included."""
         self._over = True
         self._ready.clear()
         self._timers.clear()
 
     def dispose(self) -> None:
-        """After the run: free the coroutines of an abandoned loop. Python closes them; what they do then is ignored."""
+        """After the run: free the coroutines of an abandoned loop. Python closes them; errors in that are ignored."""
         self.abandon()
         tasks, self.tasks = list(self.tasks), {}
         for task in tasks:
@@ -180,7 +180,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self.inside(self._run, self._drawn_order())
 
     def _drawn_order(self) -> list[asyncio.Handle]:
-        """What is ready, the steps of tasks in an order drawn among their places."""
+        """The handles that are ready; steps of tasks in an order that is drawn, in the positions of steps of tasks."""
         handles = list(self._ready)
         self._ready.clear()
         places = [place for place, handle in enumerate(handles) if is_step(handle)]

@@ -86,7 +86,7 @@ class SimulatedMember(App):
         self.stage = stage
         self.spec = spec
         self.application: Any = None
-        self.ready = False                               # in a view, and with the state, if it fetches one
+        self.ready = False                               # in a view, and has the state, if it fetches one
         self._inbox = Inbox()
         self._parts: list[StatePart] | None = None       # of a state that is arriving
         self._after_state: list[Output] = []                  # outputs that arrived after its begin

@@ -1,4 +1,4 @@
-"""GmqttFederation: the hands of GmqttLink. Serf for the membership, gRPC by grpcio (extra [gmqtt]) for the events.
+"""GmqttFederation: the I/O of GmqttLink. Serf for the membership, gRPC by grpcio (extra [gmqtt]) for the events.
 
     link = GmqttLink(GmqttOptions(name="node3"), Random(), retained)
     server = MqttServer(..., federation=link, retained=retained)
@@ -6,8 +6,9 @@
     async with server, GmqttFederation(link, GmqttPlaces(...), server.settle):
         ...
 
-The methods are for the thread of the event loop; Serf's stack has threads of its own and reports through it. Calls are
-made without stubs: messages are bytes, the codec is the link's. One connection a peer and direction, as gmqttd has it.
+The methods are for the thread of the event loop; Serf's stack has threads of its own and reports through that loop.
+Calls use no generated stubs: messages are bytes, which the link encodes and decodes. There is one connection for each
+peer and direction, as in gmqttd.
 """
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ from jgroups_py.model.swim_member import Accusation, Member
 try:
     import grpc
     import grpc.aio
-except ImportError:                                          # the extra is not installed: said when it is needed
+except ImportError:                                          # reported when a federation is made without the extra
     grpc = None
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ CLUSTER = "gmqtt"
 HELLO_SECONDS = 5.0
 JOIN_SECONDS = 5.0
 SETTLE_SECONDS = 10.0
-"""After joining again, who has not been seen for so long has failed meanwhile."""
+"""After joining Serf again, a member that was not seen for so long counts as failed."""
 MAX_MESSAGE_BYTES = 256 << 20
 CHANNEL_OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0), ("grpc.enable_retries", 0),
@@ -68,8 +69,8 @@ SERVER_OPTIONS = (
 
 @attrs.frozen(kw_only=True)
 class GmqttPlaces:
-    """Where this node is. (host, port); host "": all addresses, which needs an advertised one. advertise_*: what others
-    get to know, by default the same. join: gossip places of other nodes."""
+    """Addresses of this node, each (host, port); host "": all addresses, which needs an advertised one. advertise_*: as
+    given to other nodes, by default the same. join: gossip addresses of other nodes."""
 
     fed: PhysicalAddress
     gossip: PhysicalAddress
@@ -77,7 +78,7 @@ class GmqttPlaces:
     advertise_gossip: PhysicalAddress | None = None
     join: tuple[PhysicalAddress, ...] = ()
     group: str = ""
-    """The group that this node is in too: members with this tag are linked by the group."""
+    """The group that this node is in too, "" for none: members with this tag need no link of gmqtt."""
     properties: dict[str, object] = attrs.field(factory=dict)
     """More properties of the stack "serf", as encrypt or profile."""
 
@@ -89,7 +90,7 @@ class GmqttPlaces:
 
 
 class GmqttFederation(MembershipListener):
-    """See the module. settle: carries out what the broker wants after it was called."""
+    """See the module. settle: carries out the broker's outputs after a call of it."""
 
     def __init__(self, link: GmqttLink, places: GmqttPlaces, settle: Callable[[], None]) -> None:
         if grpc is None:
@@ -125,7 +126,7 @@ class GmqttFederation(MembershipListener):
         """Listen, and join Serf.
 
         Raises:
-            ConfigError, ChannelClosedError: an address cannot be had.
+            ConfigError, ChannelClosedError: an address cannot be used.
         """
         self._loop = asyncio.get_running_loop()
         self._server = grpc.aio.server(options=SERVER_OPTIONS)
@@ -242,11 +243,11 @@ class GmqttFederation(MembershipListener):
         return self.link.report()
 
     def where(self, client_id: str) -> dict[str, Any] | None:
-        """A session is at its node, and nodes of gmqtt do not tell each other of any."""
+        """None: nodes of gmqtt do not exchange where sessions are."""
         return None
 
     async def sites(self, topic: str) -> dict[str, Any]:
-        """None: gmqtt has no sites."""
+        """Empty: gmqtt has no sites."""
         return {"site": "", "relay": None, "sites": []}
 
     def interest_in(self, topic: str) -> Mapping[str, Sequence[str]]:
@@ -255,7 +256,7 @@ class GmqttFederation(MembershipListener):
 
     @property
     def counters(self) -> Counters:
-        """Of the link."""
+        """Counters of the link."""
         return self.link.counters
 
     # --- Serf, on a thread of its own ---------------------------------------------------------------------------------
@@ -300,10 +301,10 @@ class GmqttFederation(MembershipListener):
                 self.link.member_failed(name, monotonic_ns())
             self.wake()
 
-    # --- what the link wants ------------------------------------------------------------------------------------------
+    # --- outputs of the link ------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Carry out what the link wants, soon."""
+        """Carry out the link's outputs later in this round of the event loop."""
         if not self._is_due and not self._is_stopped:
             self._is_due = True
             self._loop.call_soon(self._carry_out)
@@ -401,7 +402,7 @@ class GmqttFederation(MembershipListener):
 
 
 class OutgoingCall:
-    """One attempt: Hello, then the stream, until it breaks or is closed."""
+    """One attempt of the link: Hello, then the stream, until it breaks or is closed."""
 
     def __init__(self, federation: GmqttFederation, wanted: SayHello) -> None:
         self.peer, self.attempt = wanted.peer, wanted.attempt
@@ -413,18 +414,18 @@ class OutgoingCall:
         self._task: asyncio.Task[Any] | None = None
 
     def send(self, events: Iterable[bytes]) -> None:
-        """Write these events, the stream being opened by the first call."""
+        """Write these events; the first call opens the stream."""
         self._waiting.extend(events)
         self._is_open = True
         self._more.set()
 
     def close(self) -> None:
-        """Break off."""
+        """Cancel the call."""
         if self._task is not None:
             self._task.cancel()
 
     async def run(self) -> None:
-        """All of it."""
+        """Run the attempt until it ends, and report why."""
         self._task = asyncio.current_task()
         link = self._federation.link
         metadata = ((NODE_NAME, link.options.name),)
@@ -441,12 +442,12 @@ class OutgoingCall:
             why = f"{error.code().name}: {error.details()}"
         except (grpc.aio.UsageError, asyncio.InvalidStateError, OSError) as error:
             why = str(error)
-        finally:                                         # whatever it was: else the link would be dead for good
+        finally:                                             # in every case, else the link would be dead for good
             link.broke(self.peer, self.attempt, why, monotonic_ns())
             self._federation.wake()
 
     async def _both(self, *halves: Awaitable[None]) -> None:
-        """Until one half ends."""
+        """Run both directions until one of them ends."""
         tasks = [asyncio.ensure_future(half) for half in halves]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,21 +1,21 @@
-"""GmqttLink: makes a broker of ours one node of a federation of unmodified gmqttd (v0.5.0). Pure; grpc.py is its hands.
+"""GmqttLink: makes a broker one node of a federation of unmodified gmqttd (v0.5.0). Pure; grpc.py does the I/O.
 
-Each node of gmqtt is a client of each other one: it says Hello, then sends events on a stream, which are acknowledged;
-peer.py is that half. It is a server of the same for the others. Serf says which nodes there are. On reception of
+Each node of gmqtt is a client of each other one: it sends Hello, then events on a stream, which are acknowledged
+(peer.py). It is also the server of this exchange for the others. Serf reports the nodes. On reception of
 
-    member up        say Hello, also to one that failed; its filters and messages are kept for `keep_peer_s`
+    member up        send Hello; after a failure the peer's filters and messages are kept for `keep_peer_s`
     member gone      forget its filters, its session and what is queued for it
     Hello            the same session id: go on at the next id; another one: forget its filters, expect ids from 0
-    Subscribe        the peer wants a filter
-    Message          to the subscribers here; retained ones are kept, an empty one clears
-    any event        acknowledge it once it is carried out; an absurd one too, or it would come for ever
+    Subscribe        add the filter to those of the peer
+    Message          deliver it to the subscribers here; store a retained one; a retained one without payload clears
+    any event        acknowledge it once it is carried out; an invalid one too, or it would be sent again for ever
 
-What a client of this node publishes goes to each peer with a filter that matches, a retained message to all of them.
-What came from a peer goes to no other. gmqtt does not say which groups a message is for: a peer gives it to all its
-groups that match. So the node of each group is chosen such that no group is served twice, where that can be.
+A message of a client of this node goes to each peer with a matching filter, a retained one to all peers. A message of a
+peer is not forwarded. Events do not name the shared groups that a message is for: a peer gives it to all its matching
+groups. So the node that serves each group is chosen such that no group is served twice, where that is possible.
 
-Healing: by a fault of gmqttd v0.5.0 its stream to a node may end for good, with both members alive. If a peer's stream
-has ended and no Hello came for `heal_s`, this node leaves Serf and joins again (`RejoinSerf`): then it says Hello.
+Healing: by a fault of gmqttd v0.5.0 its stream to a node may end for good while both run. If a peer's stream has ended
+and no Hello came for `heal_s`, this node leaves Serf and joins again (`RejoinSerf`), whereupon the peer sends Hello.
 Deviations from the original are in design/mqtt.md.
 """
 from __future__ import annotations
@@ -59,7 +59,7 @@ Target = tuple[str, str]
 
 
 class FederatedBroker(Protocol):
-    """What the link needs of a broker."""
+    """The broker as the link needs it."""
 
     def deliver(self, publication: Publication, groups: Sequence[Target], now_ns: int) -> object:
         """A message of a peer's client, for the subscribers here and for one member of each of these groups."""
@@ -76,7 +76,7 @@ class GmqttRefusal(Exception):
 
 @attrs.frozen
 class SayHello:
-    """Call Hello at this address and give the answer to `greeted`, or to `broke`."""
+    """Call Hello at this address; report the answer by `greeted`, or a failure by `broke`."""
 
     peer: str
     address: str
@@ -95,7 +95,7 @@ class SendEvents:
 
 @attrs.frozen
 class EndOutgoing:
-    """Break off the call of this attempt, whatever it does."""
+    """Cancel the call of this attempt."""
 
     peer: str
     attempt: int
@@ -120,9 +120,9 @@ GmqttOutput = SayHello | SendEvents | EndOutgoing | EndIncoming | RejoinSerf
 
 
 class GmqttLink(NoCopies):
-    """See the module. After each call the host carries out what `drain` gives, and calls `tick` at `next_deadline_ns`.
+    """See the module. After each call the host carries out `drain`, and calls `tick` at `next_deadline_ns`.
 
-    rng: session ids. wake: is called when the broker's calls have left something to carry out.
+    rng: session ids. wake: is called when a call of the broker has left outputs for `drain`.
     """
 
     COUNTERS = COUNTERS
@@ -146,7 +146,8 @@ class GmqttLink(NoCopies):
         self._outputs: list[GmqttOutput] = []
         self._heal_ns = 0
         self.wake: Callable[[], None] = lambda: None
-        # For a node that is in a group too: what a peer has set or cleared, and whether peers get all from this node.
+        # For a node that is in a group too: is called with a retained message that a peer has set or cleared; and
+        # whether this node is the one of the group that sends a peer all retained messages.
         self.kept: Callable[[Publication, int], None] = lambda publication, now_ns: None
         self.sends_retained: Callable[[], bool] = lambda: True
 
@@ -154,7 +155,7 @@ class GmqttLink(NoCopies):
         """The broker that this is the federation of."""
         self._broker = broker
 
-    # --- what the broker asks (ports.Federation) ----------------------------------------------------------------------
+    # --- calls of the broker (ports.Federation) -----------------------------------------------------------------------
 
     def interest(self, group: str, filter: str, members: int, online: int) -> None:
         """See ports.Federation."""
@@ -201,14 +202,14 @@ class GmqttLink(NoCopies):
         return Forwarding(token if token in self._tokens else 0, frozenset(served), len(receivers))
 
     def retained(self, publication: Publication, now_ns: int) -> None:
-        """See ports.Federation; `publish` has sent it."""
+        """See ports.Federation. Nothing to do: `publish` has sent it."""
 
     def move(self, publication: Publication, group: str, filter: str, now_ns: int) -> bool:
-        """See ports.Federation. No: a peer would give the message to its other subscribers, too."""
+        """See ports.Federation. False: a peer would give the message to its other subscribers, too."""
         return False
 
     def connecting(self, client_id: str, clean_start: bool, now_ns: int) -> bool:
-        """See ports.Federation. No: sessions of gmqtt do not move."""
+        """See ports.Federation. False: sessions of gmqtt do not move."""
         return False
 
     def ended(self, client_id: str, now_ns: int) -> None:
@@ -217,7 +218,7 @@ class GmqttLink(NoCopies):
     def _choose(
         self, matches: Matches[str, None], groups: Sequence[GroupChoice],
     ) -> tuple[dict[str, None], dict[Target, None]]:
-        """(peers that get a message, groups that are served there)."""
+        """Returns the peers that get a message, and the groups that they serve."""
         at: dict[str, dict[Target, None]] = {}           # peer -> its groups that match
         places: dict[Target, dict[str, int]] = {
             (each.group, each.filter): {"": each.online} for each in groups}
@@ -243,7 +244,7 @@ class GmqttLink(NoCopies):
         return receivers, {target: None for target, name in served.items() if name}
 
     def _turn(self, target: Target, weights: Mapping[str, int]) -> str:
-        """The node whose turn it is; one without members that can be reached only if there is no other one."""
+        """The next node by weighted round-robin; one that cannot be reached only if there is no other one."""
         able = {name: weight for name, weight in weights.items() if weight} or dict.fromkeys(weights, 1)
         if len(self._turns) >= MAX_TURNS and target not in self._turns:
             self._turns.clear()
@@ -279,7 +280,7 @@ class GmqttLink(NoCopies):
             peer.wait(now_ns, "it has just joined")
 
     def member_failed(self, name: str, now_ns: int) -> None:
-        """Serf holds a member for dead. Its stream goes on if it lives; it may be back."""
+        """Serf reports a member as failed. Its stream goes on if it still runs; it may come back."""
         peer = self.peers.get(name)
         if peer is not None and peer.is_alive:
             peer.is_alive, peer.quiet_ns = False, None
@@ -288,7 +289,7 @@ class GmqttLink(NoCopies):
                 self._break(peer, now_ns, "it failed")
 
     def member_left(self, name: str, now_ns: int) -> None:
-        """A member is gone for good; under its name another one may come."""
+        """A member is gone for good; another one may come under its name."""
         peer = self.peers.pop(name, None)
         if peer is None:
             return
@@ -312,7 +313,7 @@ class GmqttLink(NoCopies):
             clean, next_id = read_server_hello(data)
         except WireError as error:
             self.counters.add("malformed")
-            return self._break(peer, now_ns, f"its answer to Hello makes no sense: {error}")
+            return self._break(peer, now_ns, f"its answer to Hello is malformed: {error}")
         if clean:
             self.counters.add("clean_starts")
             peer.begin_again(self.own, self._retained_for(peer, now_ns))
@@ -320,9 +321,9 @@ class GmqttLink(NoCopies):
         elif peer.can_resume(next_id):
             self.counters.add("resumed")
             again = peer.resume(next_id, now_ns)
-        else:                                            # it counts otherwise than this node: as two that never met
+        else:                                            # its next id is none of this session: begin with a clean start
             peer.session = self._new_session()
-            return self._break(peer, now_ns, f"it wants event {next_id}, which this node does not have")
+            return self._break(peer, now_ns, f"it requests event {next_id}, which this node does not have")
         peer.state, peer.why, peer.failed_hellos = GmqttState.STREAMING, "", 0
         self._outputs.append(SendEvents(name, attempt, tuple(again)))
         self._settled(now_ns)
@@ -361,7 +362,7 @@ class GmqttLink(NoCopies):
         peer.wait(now_ns, why)
 
     def _retained_for(self, peer: GmqttPeer, now_ns: int) -> list[Publication]:
-        """What a peer that knows nothing is sent: not what another peer has, which sends it itself."""
+        """The retained messages for a clean start, but not those of other peers, which send them themselves."""
         if not self.sends_retained():
             return []
         others = {other.name: None for other in self.peers.values() if other.is_alive and other is not peer}
@@ -371,21 +372,21 @@ class GmqttLink(NoCopies):
     # --- this node as a server ----------------------------------------------------------------------------------------
 
     def hello(self, name: str, data: bytes, now_ns: int) -> bytes:
-        """A peer says Hello; the answer.
+        """A peer's Hello; returns the answer.
 
         Raises:
-            GmqttRefusal: it is no member as far as this node knows.
-            WireError: the bytes are none of a Hello.
+            GmqttRefusal: the peer is not among the known members.
+            WireError: the bytes are not a Hello.
         """
         session = read_client_hello(data)
         peer = self.peers.get(name)
         if peer is None:
-            self.counters.add("strangers")
+            self.counters.add("non_members")
             raise GmqttRefusal(f"Hello: the node [{name}] has not yet joined")
         if len(session) > MAX_SESSION_CHARACTERS:
             raise WireError(f"a session id of {len(session)} characters")
         self.counters.add("hellos_received")
-        # Its stream is to follow at once; if it does not, the clock of healing runs.
+        # Its stream should follow at once; if it does not, `heal_s` counts from now on.
         peer.quiet_ns = now_ns if peer.is_alive else None
         if peer.incoming is not None and peer.incoming.session == session:
             return server_hello_bytes(False, peer.incoming.next_id)
@@ -394,14 +395,14 @@ class GmqttLink(NoCopies):
         return server_hello_bytes(True, 0)
 
     def stream_began(self, name: str, now_ns: int) -> int:
-        """A peer opened its stream; the number for `event`. An older stream of it ends.
+        """A peer opened its stream; returns the number for `event`. An older stream of it ends.
 
         Raises:
-            GmqttRefusal: it said no Hello.
+            GmqttRefusal: it has sent no Hello.
         """
         peer = self.peers.get(name)
         if peer is None or peer.incoming is None:
-            self.counters.add("strangers")
+            self.counters.add("non_members")
             raise GmqttRefusal(f"EventStream: node [{name}] does not exist")
         if peer.incoming.stream:
             self._outputs.append(EndIncoming(name, peer.incoming.stream))
@@ -419,7 +420,7 @@ class GmqttLink(NoCopies):
                 peer.quiet_ns = now_ns
 
     def event(self, name: str, stream: int, data: bytes, now_ns: int) -> bytes | None:
-        """An event on a stream; the acknowledgement. None: nothing in these bytes can be acknowledged.
+        """An event on a stream; returns the acknowledgement, None if these bytes have no id to acknowledge.
 
         Raises:
             GmqttRefusal: another stream has taken the place of this one.
@@ -491,18 +492,18 @@ class GmqttLink(NoCopies):
         return True
 
     def _keep(self, name: str, publication: Publication, is_sync: bool, now_ns: int) -> bool:
-        """Take over a retained message of a peer; whether subscribers here are to get it."""
+        """Store a retained message of a peer; returns whether subscribers here get it."""
         topic = publication.topic
         known = self._retained.get(topic, now_ns)
         if is_sync and known is not None:
             if _is_same(known, publication):
                 self.counters.add("retained_known")
                 return False
-            if topic not in self._from_peer:             # set here: the peer gets that one, and both have the same
+            if topic not in self._from_peer:             # set by a client here: the peer gets that one instead
                 self.counters.add("retained_conflicts")
                 return False
         if is_sync and not publication.payload:
-            return False                                 # how a peer keeps what was cleared
+            return False                                 # a peer keeps a cleared one as an empty message
         if publication.payload:
             if not self._retained.put(publication):
                 self.counters.add("retained_refused")
@@ -525,7 +526,7 @@ class GmqttLink(NoCopies):
     # --- time ---------------------------------------------------------------------------------------------------------
 
     def tick(self, now_ns: int) -> None:
-        """What is due."""
+        """Carry out what is due."""
         for peer in list(self.peers.values()):
             if peer.gone_ns is not None and now_ns >= peer.gone_ns:
                 self.member_left(peer.name, now_ns)
@@ -547,7 +548,7 @@ class GmqttLink(NoCopies):
         return round(self.options.heal_s * SECOND)
 
     def next_deadline_ns(self) -> int | None:
-        """When `tick` has something to do."""
+        """When to call `tick`; None: nothing is due."""
         times = []
         for peer in self.peers.values():
             if peer.gone_ns is not None:
@@ -559,7 +560,7 @@ class GmqttLink(NoCopies):
         return min(times, default=None)
 
     def drain(self, now_ns: int) -> list[GmqttOutput]:
-        """What is to be done since the last call."""
+        """Take the outputs since the last call."""
         for peer in self.peers.values():
             events = peer.pump(self.own, now_ns)
             if events:
@@ -578,7 +579,7 @@ class GmqttLink(NoCopies):
             self._released.append(token)
 
     def _settled(self, now_ns: int) -> None:
-        """Tell the broker, outside its own calls."""
+        """Release the tokens at the broker, outside the broker's own calls."""
         released, self._released = self._released, []
         for token in released:
             assert self._broker is not None, "attach comes first"
@@ -615,7 +616,7 @@ class GmqttLink(NoCopies):
 
 
 def _is_same(known: Publication, other: Publication) -> bool:
-    """Whether two retained messages are the same, but for the time that they have left."""
+    """Whether two retained messages are equal but for their remaining time."""
     mine = attrs.evolve(known.properties, message_expiry_interval=None)
     theirs = attrs.evolve(other.properties, message_expiry_interval=None)
     return known.payload == other.payload and known.qos == other.qos and mine == theirs

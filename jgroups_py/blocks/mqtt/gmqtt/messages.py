@@ -1,4 +1,4 @@
-"""From a publication to a message of gmqtt and back. What the other side cannot carry is left out and counted.
+"""From a publication to a message of gmqtt and back. Properties that one side cannot carry are left out and counted.
 
 gmqtt keeps correlation data, which is binary in MQTT, in a field for text. Go refuses to send such a message and, by a
 fault of v0.5.0, the link is dead from then on; so bytes that are not UTF-8 never go there.
@@ -17,8 +17,8 @@ MAX_USER_PROPERTIES = 1_000
 
 
 def message_of(publication: Publication, now_ns: int, counters: Counters) -> GmqttMessage:
-    """For a peer. One that expires is sent with the time that is left, in seconds rounded up; 0 means that it does not
-    expire, so one that has expired must not be sent."""
+    """The message for a peer. Its expiry is the remaining time in seconds, rounded up; 0 means that it does not expire,
+    so one that has expired must not be sent."""
     properties = publication.properties
     correlation = ""
     if properties.correlation_data:
@@ -35,7 +35,7 @@ def message_of(publication: Publication, now_ns: int, counters: Counters) -> Gmq
 
 
 def publication_of(message: GmqttMessage, now_ns: int, max_levels: int, counters: Counters) -> Publication | None:
-    """What a peer's message says, without the properties that MQTT does not allow; None: it is no message of MQTT."""
+    """A peer's message, without the properties that MQTT does not allow; None: MQTT does not allow the message."""
     topic = message.topic
     if topic_name_fault(topic) or _is_long(topic) or message.qos > 2 or topic.count("/") >= max_levels:
         return None

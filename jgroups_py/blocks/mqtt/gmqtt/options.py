@@ -1,4 +1,4 @@
-"""What the link to nodes of gmqtt may be told, and what it counts."""
+"""Options and counters of the link to nodes of gmqtt."""
 from __future__ import annotations
 
 import attrs
@@ -15,11 +15,11 @@ class GmqttOptions:
     keep_peer_s: float = 60.0                            # what is queued for a peer that failed
     window_events: int = 1_000                           # under way to one peer
     window_bytes: int = 1 << 20
-    retry_s: float = 0.5                                 # of Hello: 0, then once, twice, ... this, as gmqtt does
+    retry_s: float = 0.5                                 # backoff of Hello: 0, then this, twice this, ... as gmqtt does
     retry_most_s: float = 2.0
-    sync_s: float = 5.0                                  # after a clean start retained messages may be old ones
+    sync_s: float = 5.0                                  # after a clean start, in which retained messages may be old
     heal_s: float = 10.0                                 # without a Hello: this node leaves Serf and joins again
-    heal_again_s: float = 60.0                           # and not again for so long
+    heal_again_s: float = 60.0                           # least time between two such rejoins
     max_peers: int = 1_000
     max_filters: int = 1_000_000                         # of one peer
     max_levels: int = 128
@@ -28,8 +28,8 @@ class GmqttOptions:
 COUNTERS = declare(
     counter("hellos_sent", "Hellos sent to peers."),
     counter("hellos_refused", "Of these, those that were answered with an error, or not at all."),
-    counter("clean_starts", "Peers that knew nothing of this node: all filters and retained messages are sent."),
-    counter("resumed", "Peers that went on where the stream had broken."),
+    counter("clean_starts", "Streams to peers without a session of this node: all is sent, from id 0 on."),
+    counter("resumed", "Streams to peers that went on where the former one had broken."),
     counter("streams_ended", "Streams to peers that broke."),
     counter("events_sent", "Events sent to peers, first transmissions."),
     counter("events_resent", "Events sent to peers again."),
@@ -45,10 +45,10 @@ COUNTERS = declare(
     counter("retained_refused", "Retained messages beyond their number; delivered, but not kept."),
     counter("properties_to_peers", "Properties that cannot go to gmqtt: correlation data that is not UTF-8."),
     counter("properties_from_peers", "Properties of peers' messages that MQTT does not allow."),
-    drop("strangers", "Calls of nodes that are no members."),
+    drop("non_members", "Calls of nodes that are not members."),
     drop("stale_streams", "Events on streams that another one has replaced."),
     drop("repeated_events", "Events of peers that had been carried out before."),
-    drop("malformed", "What peers sent whose bytes make no sense."),
+    drop("malformed", "Events and acknowledgements of peers that cannot be decoded."),
     drop("bad_events", "Events of peers with a topic or filter that MQTT does not allow, or of an unknown kind."),
     drop("dropped_queue_full", "Messages that made room for newer ones in the full queue of a peer."),
     drop("dropped_peer_gone", "Messages for peers that left, or stayed away for longer than they are kept."),

@@ -1,16 +1,16 @@
-"""One peer of the link to gmqtt: what goes to it, and how far it is with what comes from it.
+"""One peer of the link to gmqtt: the stream to it, and the state of the stream from it.
 
-To it, one of
+To the peer:
 
     WAITING   --retry is due-->  GREETING  --ServerHello-->  STREAMING  --the stream breaks-->  WAITING
 
-What is to be sent are the filters that differ from those that the peer was told, then the retained messages of a clean
-start, then messages in order. An event gets its id when it is sent first; ids are contiguous, from 0 in each session.
-It is kept until it is acknowledged, and sent again from where the peer stands (`next_event_id`). A peer that does not
-know the session (clean start) has forgotten all filters: they go again, with ids from 0, and behind them the messages
-that were not acknowledged. What they cost is bounded: filters by their number, messages by `queue_bytes`.
+Sent are first the changes of filters since the last ones sent, then the retained messages of a clean start, then
+messages in order. An event gets its id when it is first sent; ids are contiguous, from 0 in each session. It is kept
+until it is acknowledged, and retransmitted from the peer's `next_event_id` on. A peer that does not know the session
+(clean start) has no filters of this node: all are sent again, with ids from 0, then the messages that were not
+acknowledged. Memory is bounded: filters by their number, messages by `queue_bytes`.
 
-From it: the session that its Hello began, and the id of the next event.
+From the peer: the session that its Hello began, and the id of the next event.
 """
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class GmqttState(enum.Enum):
 
 @attrs.define(eq=False, weakref_slot=False)
 class OutboundEvent:
-    """body: without its id; publication: of a message, also of a retained one; token: what is settled when the peer has
-    it, 0 for nothing; sync: it is sent for a clean start only."""
+    """body: without its id; publication: of a message, also of a retained one; token: to be settled when the peer has
+    it, 0: none; sync: it is sent for a clean start only."""
 
     body: bytes
     publication: Publication | None = None
@@ -51,15 +51,15 @@ class OutboundEvent:
 
     @property
     def size(self) -> int:
-        """Bytes that it is counted with."""
+        """Bytes that it counts in `queue_bytes`."""
         return len(self.body) + OVERHEAD_BYTES
 
     def is_expired(self, now_ns: int) -> bool:
-        """Whether it is a message that nobody may have any more."""
+        """Whether it is a message whose expiry interval is over."""
         return self.publication is not None and self.publication.is_expired(now_ns)
 
     def bytes_now(self, now_ns: int, counters: Counters) -> bytes:
-        """The body as it is sent now: a message that expires with the time that is left."""
+        """The body to send now; a message that expires gets the remaining time."""
         if self.publication is None or self.publication.expires_ns == NEVER:
             return self.body
         return body_bytes(message_of(self.publication, now_ns, counters))
@@ -78,7 +78,7 @@ class GmqttPeer:
         self.state = GmqttState.WAITING
         self.why = "it has just joined"                  # why it is not STREAMING, for operators
         self.session = session
-        self.attempt = 0                                 # of the stream; what belongs to an older one is ignored
+        self.attempt = 0                                 # of the stream; results of earlier attempts are ignored
         self.retry_ns = 0
         self.next_id = 0
         self.under_way: deque[OutboundEvent] = deque()   # ids next_id - len .. next_id - 1
@@ -93,15 +93,15 @@ class GmqttPeer:
         self.dropped: Counter[str] = Counter()
         self.failed_hellos = 0
         self.incoming: GmqttIncoming | None = None
-        self.quiet_ns: int | None = None                 # since when nothing of it may come: no stream, no Hello
+        self.quiet_ns: int | None = None                 # since when it has no stream to this node, and sent no Hello
         self._options = options
         self._counters = counters
         self._settle = settle
 
-    # --- what is to be sent -------------------------------------------------------------------------------------------
+    # --- sending ------------------------------------------------------------------------------------------------------
 
     def accept(self, body: bytes, publication: Publication, token: int) -> None:
-        """A message for it."""
+        """Queue a message."""
         event = OutboundEvent(body, publication, token)
         self.accepted += 1
         while self.queue and self.queue_bytes + event.size > self._options.queue_bytes:
@@ -110,7 +110,7 @@ class GmqttPeer:
         self.queue_bytes += event.size
 
     def pump(self, own: Mapping[str, object], now_ns: int) -> list[bytes]:
-        """The events that may be sent now. own: the filters of this node."""
+        """Take the events that may be sent now. own: the filters of this node."""
         if self.state is not GmqttState.STREAMING:
             return []
         found: list[bytes] = []
@@ -166,7 +166,7 @@ class GmqttPeer:
         return self.next_id - len(self.under_way)
 
     def acknowledge(self, next_id: int) -> None:
-        """It has all events below this id."""
+        """The peer has acknowledged all events below this id."""
         for _ in range(min(next_id - self.first_id, len(self.under_way))):
             event = self.under_way.popleft()
             self.under_way_bytes -= event.size
@@ -176,18 +176,18 @@ class GmqttPeer:
             self._release(event)
 
     def can_resume(self, next_id: int) -> bool:
-        """Whether this node still has what the peer wants next; else the session is void."""
+        """Whether this node still has the peer's next event; if not, the session cannot go on."""
         return self.first_id <= next_id <= self.next_id
 
     def resume(self, next_id: int, now_ns: int) -> list[bytes]:
-        """It stands at this id: what is sent again."""
+        """Go on at the peer's next id; returns the events to retransmit."""
         self.acknowledge(next_id)
         self._counters.add("events_resent", len(self.under_way))
         return [event_bytes(self.first_id + at, event.bytes_now(now_ns, self._counters))
                 for at, event in enumerate(self.under_way)]
 
     def begin_again(self, own: Iterable[str], retained: Iterable[Publication]) -> None:
-        """It knows nothing: ids from 0, all filters, all retained messages, then what it had not acknowledged."""
+        """Clean start: ids from 0, all filters, all retained messages, then what was not acknowledged."""
         left, self.under_way = self.under_way, deque()
         self.next_id = self.under_way_bytes = 0
         self.told.clear()
@@ -207,7 +207,7 @@ class GmqttPeer:
                 again.append(event)
         self.queue.extendleft(reversed(again))
         self.queue_bytes += sum(event.size for event in again)
-        # What is retained is sent above; behind it an older message may not take its place.
+        # Retained messages are sent above; an older message behind them must not replace one.
         self.queue = deque(self._without_retain(event) for event in self.queue)
         self.queue_bytes = sum(event.size for event in self.queue)
 
@@ -219,7 +219,7 @@ class GmqttPeer:
         return OutboundEvent(body_bytes(message_of(plain, 0, self._counters)), plain, event.token)
 
     def give_up(self, why: str) -> None:
-        """It gets none of what is queued or under way."""
+        """Drop what is queued or under way."""
         for event in (*self.under_way, *self.queue):
             if event.publication is not None and not event.sync:
                 self._drop(event, why)
@@ -229,7 +229,7 @@ class GmqttPeer:
         self.under_way_bytes = self.queue_bytes = 0
 
     def wait(self, now_ns: int, why: str) -> None:
-        """Say Hello later: at once, then after growing times, as gmqtt does."""
+        """Plan the next Hello: at once, then with growing backoff, as gmqtt does."""
         self.state, self.why = GmqttState.WAITING, why
         delay_s = min(self._options.retry_most_s, self.failed_hellos * self._options.retry_s)
         self.retry_ns = now_ns + round(delay_s * SECOND)
@@ -248,8 +248,8 @@ class GmqttPeer:
 
 @attrs.define(eq=False)
 class GmqttIncoming:
-    """The session that a Hello of the peer began. stream: the number of its stream, 0 for none; syncing_until_ns: until
-    then its retained messages may be those of its clean start; synced: topics of these so far."""
+    """The session that a Hello of the peer began. stream: the number of its stream, 0: none; syncing_until_ns: until
+    then a retained message may belong to its clean start; synced: topics of these so far."""
 
     session: str
     next_id: int = 0
@@ -259,7 +259,7 @@ class GmqttIncoming:
     filters: dict[str, None] = attrs.field(factory=dict)
 
     def is_sync(self, topic: str, now_ns: int) -> bool:
-        """Whether a retained message belongs to the clean start: it comes early, and each topic once."""
+        """Whether a retained message belongs to the clean start: it comes in time, and is the first of its topic."""
         if now_ns >= self.syncing_until_ns or topic in self.synced:
             self.end_sync()
             return False
@@ -267,6 +267,6 @@ class GmqttIncoming:
         return True
 
     def end_sync(self) -> None:
-        """What comes now is news."""
+        """The clean start is over: later retained messages are changes."""
         self.syncing_until_ns = 0
         self.synced.clear()

@@ -1,4 +1,4 @@
-"""The messages of gmqtt's federation (package gmqtt.federation.api of its federation.proto), read and written by hand.
+"""The messages of gmqtt's federation (package gmqtt.federation.api of its federation.proto) and their codec.
 
     Event        1 id: uint64   one of  2 Subscribe  3 Message  4 Unsubscribe          Ack 1 event_id: uint64
     Subscribe    1 share_name: string   2 topic_filter: string
@@ -8,7 +8,7 @@
                  9 response_topic: string  10 repeated UserProperty {1 K: bytes  2 V: bytes}
     ClientHello  1 session_id: string            ServerHello  1 clean_start: bool  2 next_event_id: uint64
 
-Written in the order of the numbers and without defaults, as Google's library does; tests compare both.
+Fields are written in the order of their numbers and without defaults, as Google's library does; tests compare both.
 Why no library: design/decisions/0017-the-link-to-gmqtt.md.
 """
 from __future__ import annotations
@@ -32,7 +32,7 @@ class GmqttSubscribe:
 
 @attrs.frozen
 class GmqttUnsubscribe:
-    """It has none any more. filter: with $share/GROUP/."""
+    """The sender's node has lost the last subscriber of a filter. filter: with $share/GROUP/."""
 
     filter: str
 
@@ -58,7 +58,7 @@ GmqttBody = GmqttSubscribe | GmqttUnsubscribe | GmqttMessage
 
 @attrs.frozen
 class GmqttEvent:
-    """What is sent on an EventStream. body None: of a kind that we do not know."""
+    """What is sent on an EventStream. body None: of an unknown kind."""
 
     id: int
     body: GmqttBody | None
@@ -88,12 +88,12 @@ def ack_bytes(id: int) -> bytes:
 
 
 def client_hello_bytes(session_id: str) -> bytes:
-    """What a stream begins with."""
+    """The request of a Hello."""
     return _text(1, session_id)
 
 
 def server_hello_bytes(clean_start: bool, next_id: int) -> bytes:
-    """The answer."""
+    """The answer to a Hello."""
     return number_field(1, clean_start) + number_field(2, next_id)
 
 

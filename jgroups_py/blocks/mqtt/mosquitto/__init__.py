@@ -1,1 +1,1 @@
-"""An unmodified mosquitto as part of a federation: the link, and what its clients want."""
+"""An unmodified mosquitto as part of a federation: the link to it, and the interest of its clients."""

@@ -1,7 +1,7 @@
-"""What mosquitto's own clients want, learned from the log that it publishes.
+"""The filters of mosquitto's own clients, learned from the log that it publishes.
 
 mosquitto (2.0) has no other way to report a subscription. With `log_dest topic` and `log_type` subscribe, unsubscribe
-and notice it publishes, each line behind the time in seconds:
+and notice it publishes these lines, each after the time in seconds:
 
     $SYS/broker/log/M/subscribe      CLIENT QOS FILTER
     $SYS/broker/log/M/unsubscribe    CLIENT FILTER
@@ -9,10 +9,10 @@ and notice it publishes, each line behind the time in seconds:
                                      Client CLIENT disconnected.  (and other ends of connections)
                                      Expiring client CLIENT due to timeout.
 
-A client id may have spaces; of the readings of a line, one with a client that is known counts. p is the protocol (5:
-MQTT 5), c1 a clean start. The line does not say how long the session of a client of MQTT 5 lives, so its filters stay
-for a time after its end. What is remembered too long costs messages that nobody wants; what is forgotten too early
-loses some.
+A client id may have spaces, so a line can be read in several ways; the reading with a known client is taken. p is the
+protocol (5: MQTT 5), c1 a clean start. No line has the session expiry interval of a client of MQTT 5, so its filters
+are kept for `keep_offline_s` after its connection. A filter that is kept too long costs messages without a subscriber;
+one that is forgotten too early costs the client its messages.
 """
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from jgroups_py.model.counters import Counters
 LOG = "$SYS/broker/log/"
 LOG_TOPICS = (f"{LOG}M/subscribe", f"{LOG}M/unsubscribe", f"{LOG}N")
 MAX_LINE_BYTES = 999
-"""mosquitto 2.0 formats a line in 1,000 bytes, and cuts what is longer without a sign."""
+"""mosquitto 2.0 formats a line in 1,000 bytes, and cuts a longer one without a mark."""
 VERSION_5 = 5
 CONNECTED = re.compile(
     r"New (?:client|bridge) connected from \S+ as (.*) \(p(\d+), c([01]), k\d+(?:, u'.*')?\)\.\Z", re.S)
@@ -47,13 +47,13 @@ class LearnedClient:
     version: int = 0
     is_clean: bool = True
     filters: dict[str, None] = attrs.field(factory=dict)
-    forget_ns: int | None = None                         # it is away: when its filters are forgotten
+    forget_ns: int | None = None                         # it is offline: when its filters are forgotten
 
 
 class LearnedInterest:
-    """See the module. changed: filters (without $share/GROUP/) that have a first subscriber now, or none any more.
+    """See the module. changed: filters (without $share/GROUP/) that got their first subscriber, or lost the last one.
 
-    has_reported: kinds of lines that came about the link's own subscriptions, which shows that mosquitto reports them.
+    has_reported: kinds of lines that came for the link's own subscriptions: the proof that mosquitto logs them.
     """
 
     def __init__(self, options: MosquittoOptions, counters: Counters) -> None:
@@ -62,7 +62,7 @@ class LearnedInterest:
         self._options = options
         self._counters = counters
         self._clients: dict[str, LearnedClient] = {}
-        self._away: dict[str, None] = {}                 # clients with forget_ns, or that are kept without an end
+        self._away: dict[str, None] = {}                 # offline clients, with or without forget_ns
         self._numbers: dict[str, int] = {}               # filter -> subscriptions
         self._tree: SubscriptionTree[str, None] = SubscriptionTree(10_000)
         for filter in options.filters:
@@ -75,7 +75,7 @@ class LearnedInterest:
         return iter(self._numbers)
 
     def matches(self, topic: str) -> bool:
-        """Whether a client of mosquitto wants a topic."""
+        """Whether a client of mosquitto subscribes to a topic."""
         return bool(self._tree.match(topic).plain)
 
     def report(self) -> dict[str, list[str]]:
@@ -156,17 +156,17 @@ class LearnedInterest:
             self._forget(client_id)
             return
         self._away[client_id] = None
-        if client.is_clean:                              # else mosquitto says when the session has expired
+        if client.is_clean:                              # else mosquitto logs when the session has expired
             client.forget_ns = now_ns + round(self._options.keep_offline_s * SECOND)
 
     def unsure(self, now_ns: int) -> None:
-        """Lines may be missing: who does not come back is forgotten after a time."""
+        """Lines may be missing: a client that does not connect again is forgotten after a time."""
         for client_id, client in self._clients.items():
             client.forget_ns = now_ns + round(self._options.keep_offline_s * SECOND)
             self._away[client_id] = None
 
     def tick(self, now_ns: int) -> None:
-        """Forget those that have been away for too long."""
+        """Forget clients that have been offline for too long."""
         for client_id in [name for name in self._away if self._is_due(name, now_ns)]:
             self._forget(client_id)
 
@@ -175,7 +175,7 @@ class LearnedInterest:
         return forget_ns is not None and now_ns >= forget_ns
 
     def _known(self, client_id: str) -> LearnedClient | None:
-        """A client, maybe a new one; None if there are too many that are connected."""
+        """The entry of a client, made if there is none; None if too many clients are connected."""
         client = self._clients.get(client_id)
         if client is None and client_id != self._options.client_id:
             if len(self._clients) >= self._options.max_clients:
@@ -211,7 +211,7 @@ class LearnedInterest:
             self._count(filter, -1)
 
     def _count(self, filter: str, by: int) -> None:
-        """A subscription more or less. Topics that begin with $ belong to one broker."""
+        """Add `by` to a filter's subscriptions. One that begins with $ is ignored: such topics belong to one broker."""
         text = split_shared(filter)[1]
         if text.startswith("$"):
             return

@@ -1,24 +1,24 @@
-"""MosquittoLink: an unmodified mosquitto as a client of a broker of ours. Pure; sidecar.py is its hands.
+"""MosquittoLink: joins an unmodified mosquitto with a broker of this package. Pure; sidecar.py has the sockets.
 
-    mosquitto's clients -- mosquitto <-- link --> broker of ours -- federation -- other nodes
+    mosquitto's clients -- mosquitto <-- link --> broker -- federation -- other nodes
 
-The link is a client of both. Each of the two sees the other one as a client that subscribes what is wanted behind it:
+The link is a client of both. It subscribes at each of the two the filters of the other side:
 
-    at mosquitto   the filters of all others here: of peers (interest.py) and of the broker's own clients
+    at mosquitto   the filters of peers (interest.py) and of the broker's own clients
     at the broker  the filters of mosquitto's clients (learned.py)
 
 A PUBLISH of one is passed on to the other with its packet id, and so are the acknowledgements: the two sessions keep
-the states of QoS 1 and 2, and the link keeps none. So mosquitto has PUBACK from the federation when the peers have the
+the states of QoS 1 and 2, and the link keeps none. So mosquitto gets PUBACK from the federation when the peers have the
 message, and QoS 2 crosses the link once. If one connection breaks, the link ends the other one too: both sessions
-stay, queue, and go on when it is set up again.
+stay, queue, and go on when the link is set up again.
 
-No loops: No Local on both sides; the federation passes nothing from one peer on to another.
-No copies: mosquitto sends a message once for each filter of the link that matches, each with the identifier of its
-filter. The copy of the oldest one counts, the others are acknowledged and dropped.
-Retained messages: a new filter at mosquitto brings its retained ones; those that the federation has are dropped. What
-the federation has is given to mosquitto when a client there wants it for the first time, and from then on in each
-change, also when nobody there wants it any more, so that it does not keep an old one. These messages have a user
-property (RETAINED_MARK), by which the link knows them when mosquitto sends them back.
+No loops: No Local on both sides; the federation forwards nothing from one peer to another.
+No duplicates: mosquitto sends a message once for each matching filter of the link, each with the identifier of its
+filter. The copy for the oldest filter is used, the others are acknowledged and dropped.
+Retained messages: after SUBSCRIBE mosquitto sends its retained messages; those that the federation has too are dropped.
+A retained message of the federation is given to mosquitto when a client there subscribes to it for the first time, and
+at each later change, even without subscribers there, so that mosquitto keeps no old one. These messages have a user
+property (RETAINED_MARK), by which the link recognizes them when mosquitto sends them back.
 """
 from __future__ import annotations
 
@@ -62,23 +62,23 @@ from jgroups_py.blocks.mqtt.mosquitto.options import COUNTERS, MosquittoOptions,
 RETAINED_MARK = "jgroups-retained"
 """Name of the user property that a retained message of the federation has at mosquitto."""
 MARK_BYTES = 300
-"""What it makes a packet longer at most."""
+"""Bytes that it adds to a packet at most."""
 OWNER = "$jgroups/sidecar/"
-"""Before the client id: the topic at mosquitto whose retained message names the link that came last."""
+"""Together with the client id: the topic at mosquitto whose retained message names the link that connected last."""
 PROBE = "jgroups/probe"
-"""A filter that the link unsubscribes, to see whether mosquitto reports it."""
+"""A filter that the link unsubscribes, to find out whether mosquitto logs that."""
 MAX_IDENTIFIER = 268_435_455
 FIRST_ID, MAX_ID = 60_001, 65_535
-"""Packet ids of SUBSCRIBE and UNSUBSCRIBE: the broker's own count upwards from 1."""
+"""Packet ids of the link's SUBSCRIBE and UNSUBSCRIBE; the broker numbers its packets upwards from 1."""
 V5 = ProtocolVersion.MQTT_5
 FINAL = {
     ReasonCode.BAD_USER_NAME_OR_PASSWORD, ReasonCode.NOT_AUTHORIZED, ReasonCode.BANNED,
     ReasonCode.UNSUPPORTED_PROTOCOL_VERSION, ReasonCode.CLIENT_IDENTIFIER_NOT_VALID,
     ReasonCode.BAD_AUTHENTICATION_METHOD}
-"""Refusals of CONNECT that another attempt does not change."""
+"""Reasons of a refused CONNECT for which a retry is useless."""
 NEEDED = "log_dest topic, log_type subscribe, log_type unsubscribe, log_type notice"
 NO_REPORT = (f"mosquitto does not report subscriptions: its configuration needs {NEEDED}, each in a line of its own; "
-             "without it nobody can see what its clients want")
+             "without it the filters of its clients are not known")
 
 
 class MosquittoState(enum.Enum):
@@ -103,28 +103,28 @@ class OpenBroker:
 
 @attrs.frozen(eq=False)
 class ToMosquitto:
-    """Send a packet of version 5."""
+    """Send a packet of MQTT 5 to mosquitto."""
 
     packet: Packet
 
 
 @attrs.frozen(eq=False)
 class ToBroker:
-    """The same to the broker."""
+    """Send a packet of MQTT 5 to the broker."""
 
     packet: Packet
 
 
 @attrs.frozen
 class CloseBoth:
-    """Send what was to be sent, then close both connections. why: for the log."""
+    """Send what is queued, then close both connections. why: for the log."""
 
     why: str
 
 
 @attrs.frozen
 class LinkFailed:
-    """Nothing but another configuration helps. why: for the user."""
+    """The link has ended for good: only another configuration helps. why: for the user."""
 
     why: str
 
@@ -152,10 +152,10 @@ class MosquittoSubscription:
 
 
 class MosquittoLink:
-    """See the module. After each call, and of the broker's, the host carries out `drain`, and calls `tick` at
-    `next_deadline_ns`. interest: of the federation's peers, None without a federation.
+    """See the module. After each call of it or of the broker the host carries out `drain`, and calls `tick` at
+    `next_deadline_ns`. interest: the filters of the federation's peers, None without a federation.
 
-    wake: is called when a call of the broker has left something to do.
+    wake: is called when a call of the broker has left outputs for `drain`.
     """
 
     COUNTERS = COUNTERS
@@ -171,7 +171,7 @@ class MosquittoLink:
         self._instance = f"{options.name} {rng.getrandbits(64):016x}".encode()
         self._owner_topic = OWNER + options.client_id
         self._owner_id = 0                               # packet id of its subscription
-        self._has_owned = False                          # this link has named itself there, in this session
+        self._has_owned = False                          # this link has published its name there, in this session
         self.learned = LearnedInterest(options, self.counters)
         self.wake: Callable[[], None] = lambda: None
         self._broker = broker
@@ -193,8 +193,8 @@ class MosquittoLink:
         self._under_way: dict[int, None] = {}            # packet ids from the broker to mosquitto
         self._at_mosquitto: dict[str, bytes] = {}        # topic -> digest of the retained message there, if known
         self._changed_retained: dict[str, None] = {}
-        self._look_at: dict[str, int] = {}               # topic -> when its retained messages are to be compared
-        self._early: list[Packet] = []                   # of mosquitto, before the broker has answered CONNECT
+        self._look_at: dict[str, int] = {}               # topic -> when to compare its retained messages
+        self._early: list[Packet] = []                   # from mosquitto, until the broker has answered CONNECT
         self._connack = ConnAckPacket()
         self._has_session = self._has_broker_session = False
         self._retry_ns = now_ns
@@ -241,7 +241,7 @@ class MosquittoLink:
             self._down(why)
 
     def _down(self, why: str) -> None:
-        """Both end; what was under way is in the two sessions."""
+        """End both connections. Messages under way stay in the two sessions."""
         if self.state is MosquittoState.UP:
             self._down_ns = self._now_ns
         self.counters.add("link_breaks")
@@ -258,7 +258,7 @@ class MosquittoLink:
         self._retry_ns = 1 << 62
         self._outputs.append(LinkFailed(why))
 
-    # --- what mosquitto sends -----------------------------------------------------------------------------------------
+    # --- packets from mosquitto ---------------------------------------------------------------------------------------
 
     def mosquitto_sent(self, packets: list[Packet], now_ns: int) -> None:
         """Packets of mosquitto, in order."""
@@ -284,7 +284,7 @@ class MosquittoLink:
         self._outputs.append(OpenBroker())
 
     def _forget_session(self) -> None:
-        """mosquitto has nothing of this link: it has restarted, or the break was long."""
+        """mosquitto has no session of this link: it has restarted, or the session has expired."""
         if self._has_session:
             self.learned.unsure(self._now_ns)
         self._subs.clear()
@@ -326,7 +326,7 @@ class MosquittoLink:
             self.counters.add("unexpected_packets")
 
     def _message_in(self, packet: PublishPacket, now_ns: int) -> None:
-        """A PUBLISH of mosquitto: for the log's reader, for the broker, or for nobody."""
+        """A PUBLISH of mosquitto: a line of its log, a message for the broker, or one to be dropped."""
         topic = packet.topic
         if topic.startswith("$"):
             if topic.startswith(LOG):
@@ -353,14 +353,14 @@ class MosquittoLink:
                                       self._without_identifiers(packet.properties)))
 
     def _owned_by(self, instance: bytes) -> None:
-        """Another link that came later replaces this one. mosquitto 2.0 closes the connection of a client id that
-        connects again without a word, so a DISCONNECT would not do."""
+        """A link that connected later replaces this one. Its retained message shows that, because mosquitto 2.0 closes
+        the connection of a client id that connects again without a DISCONNECT."""
         if instance != self._instance:
             self._fail(f"another sidecar has connected to mosquitto as {self.options.client_id!r}: "
                        f"{instance[:100].decode('utf-8', 'replace')}; one mosquitto has one sidecar")
 
     def _is_known(self, packet: PublishPacket, identifier: int, now_ns: int) -> bool:
-        """Whether the federation has had a retained message of mosquitto. Notes what mosquitto has."""
+        """Whether a retained message of mosquitto is known to the federation. Records what mosquitto has."""
         topic = packet.topic
         if not packet.payload:                           # a new subscription brings none of these: it was cleared now
             self._at_mosquitto.pop(topic, None)
@@ -369,7 +369,7 @@ class MosquittoLink:
         known = self._broker.router.retained.get(topic, now_ns)
         if any(name == RETAINED_MARK for name, _ in packet.properties.user_properties):
             self.counters.add("retained_own")
-            if known is not None:                        # if nobody has it, it is left as it is
+            if known is not None:                        # unless neither side has one
                 self._note(topic, digest)
                 self._look_at[topic] = now_ns
             return True
@@ -383,7 +383,7 @@ class MosquittoLink:
         return True
 
     def _without_identifiers(self, properties: Properties) -> Properties:
-        """Those that the message itself has. The decoder gives the same object for the same bytes."""
+        """The message's own properties. The decoder returns one object for equal bytes, so this is cached."""
         if not properties.subscription_identifiers:
             return properties
         before, after = self._last_properties
@@ -394,14 +394,14 @@ class MosquittoLink:
         return after
 
     def _absorb(self, packet: PublishPacket) -> None:
-        """Acknowledge it; nobody gets it."""
+        """Acknowledge a message and drop it."""
         if packet.qos == 1:
             self._to_mosquitto(PubAckPacket(packet.packet_id))
         elif packet.qos:
             self._absorbed[packet.packet_id] = None
             self._to_mosquitto(PubRecPacket(packet.packet_id))
 
-    # --- what the broker sends ----------------------------------------------------------------------------------------
+    # --- packets from the broker --------------------------------------------------------------------------------------
 
     def broker_sent(self, packets: list[Packet], now_ns: int) -> None:
         """Packets of the broker, in order."""
@@ -447,7 +447,7 @@ class MosquittoLink:
         if packet.__class__ is PublishPacket:
             self._message_out(packet)
         elif packet.__class__ is PubCompPacket:
-            if packet.packet_id in self._released:       # mosquitto knows nothing of it any more
+            if packet.packet_id in self._released:       # mosquitto has no state for it any more
                 del self._released[packet.packet_id]
             else:
                 self._passed.pop(packet.packet_id, None)
@@ -484,7 +484,7 @@ class MosquittoLink:
     # --- filters of mosquitto's clients, at the broker ----------------------------------------------------------------
 
     def _follow_learned(self) -> None:
-        """Subscribe at the broker what mosquitto's clients want."""
+        """Subscribe the filters of mosquitto's clients at the broker."""
         changed, self.learned.changed = self.learned.changed, {}
         self._subscribe_at_broker(tuple(filter for filter in changed if filter in self.learned))
         ended = tuple(filter for filter in changed if filter not in self.learned)
@@ -496,22 +496,22 @@ class MosquittoLink:
                     self._place(publication.topic)
 
     def _subscribe_at_broker(self, filters: tuple[str, ...]) -> None:
-        """Retained messages are not asked for: `_place` gives those that mosquitto has not."""
+        """Without retained messages: `_place` sends those that mosquitto lacks."""
         qos = 2 if self._connack.properties.maximum_qos is None else self._connack.properties.maximum_qos
         for at in range(0, len(filters), 100):
             self._to_broker(SubscribePacket(self._new_id(), tuple(
                 Subscription(filter, qos, True, True, RetainHandling.NEVER) for filter in filters[at:at + 100])))
 
-    # --- filters of all others, at mosquitto --------------------------------------------------------------------------
+    # --- filters of peers and of the broker's clients, at mosquitto ---------------------------------------------------
 
     def _filter_changed(self, filter: str) -> None:
-        """A filter (without $share/GROUP/) has another number of subscribers in the broker or the federation."""
-        if self.state is MosquittoState.UP:              # else all are looked at when it is
+        """The number of subscribers of a filter (without $share/GROUP/) in the broker or the federation has changed."""
+        if self.state is MosquittoState.UP:              # else all are examined when it is
             self._touched[filter] = None
             self.wake()
 
     def _is_wanted(self, filter: str) -> bool:
-        """Topics that begin with $ belong to one broker."""
+        """Whether the broker's clients or peers subscribe to it. Topics that begin with $ belong to one broker."""
         if filter.startswith("$"):
             return False
         own = self._broker.sessions.get(self.client_id)
@@ -525,7 +525,7 @@ class MosquittoLink:
         return [filter for filter in found if self._is_wanted(filter)]
 
     def _follow_others(self) -> None:
-        """Ask mosquitto for what has changed, some filters at a time: its log reports these subscriptions too."""
+        """Change the subscriptions at mosquitto, some at a time, since its log reports these too."""
         self._to_ask.update(self._touched)
         self._touched.clear()
         while self._to_ask and len(self._asked) < self.options.subscribing:
@@ -535,7 +535,7 @@ class MosquittoLink:
             if sub is None and is_wanted:
                 if self._last_identifier == MAX_IDENTIFIER:
                     self._has_session = False
-                    return self._down("no more subscription identifiers: the link begins anew")
+                    return self._down("no more subscription identifiers: the link starts again")
                 self._last_identifier += 1
                 sub = self._subs[filter] = MosquittoSubscription(filter, self._last_identifier)
                 self._by_identifier[sub.identifier] = sub
@@ -581,7 +581,7 @@ class MosquittoLink:
         else:
             sub.state = SubscriptionState.ACTIVE
             sub.synced_ns = now_ns + round(self.options.sync_s * SECOND)
-            self._touched[sub.filter] = None             # it may be wanted no more
+            self._touched[sub.filter] = None             # its last subscriber may have left meanwhile
 
     def _on_unsuback(self, packet: UnsubAckPacket) -> None:
         if packet.packet_id == self._probe_id:
@@ -593,7 +593,7 @@ class MosquittoLink:
         self._oldest.unsubscribe(sub.filter, sub.identifier)
         del self._by_identifier[sub.identifier]
         del self._subs[sub.filter]
-        self._touched[sub.filter] = None                 # it may be wanted again
+        self._touched[sub.filter] = None                 # it may have a subscriber again
 
     # --- retained messages of the federation --------------------------------------------------------------------------
 
@@ -603,7 +603,8 @@ class MosquittoLink:
             self._changed_retained[topic] = None
 
     def _place(self, topic: str) -> None:
-        """Give mosquitto what the federation has, if it has something else, and has or needs it."""
+        """Give mosquitto the federation's retained message of a topic, if mosquitto has another one, or has none and a
+        client of it subscribes to the topic."""
         if topic.startswith("$"):
             return
         known = self._broker.router.retained.get(topic, self._now_ns)
@@ -619,7 +620,7 @@ class MosquittoLink:
             self._send_retained(known)
 
     def _note(self, topic: str, digest: bytes) -> None:
-        """What mosquitto has of a topic."""
+        """Record the retained message that mosquitto has of a topic."""
         if topic not in self._at_mosquitto and len(self._at_mosquitto) >= self._broker.options.max_retained:
             del self._at_mosquitto[next(iter(self._at_mosquitto))]
         self._at_mosquitto[topic] = digest
@@ -629,7 +630,7 @@ class MosquittoLink:
         self._broker.send_to(self.client_id, publication, self._now_ns)
 
     def _compare_retained(self, now_ns: int) -> None:
-        """A change comes as a message too, if mosquitto's clients want it: it has some time."""
+        """Compare after a time: a change also comes as a message, if mosquitto's clients subscribe to the topic."""
         due_ns = now_ns + round(self.options.sync_s * SECOND)
         for topic in self._changed_retained:
             self._look_at.setdefault(topic, due_ns)
@@ -676,7 +677,7 @@ class MosquittoLink:
         return min(wanted, self._now_ns + SECOND)
 
     def drain(self, now_ns: int) -> list[MosquittoOutput]:
-        """What is to be done, in order; empty afterwards. Settle the broker behind it."""
+        """Take the outputs, in order. The caller settles the broker afterwards."""
         self._now_ns = now_ns
         if self.state is MosquittoState.UP:
             if self.learned.changed:
@@ -710,7 +711,7 @@ class MosquittoLink:
 
 
 def retained_digest(payload: bytes, qos: int) -> bytes:
-    """By which two retained messages of a topic are the same.
+    """Equal for two retained messages of a topic that have the same payload and QoS.
 
     >>> retained_digest(b"1", 0) == retained_digest(b"1", 0), retained_digest(b"1", 0) == retained_digest(b"1", 1)
     (True, False)

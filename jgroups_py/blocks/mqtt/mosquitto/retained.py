@@ -1,4 +1,4 @@
-"""Retained messages of a node that has a link to a mosquitto, which gets to know each change."""
+"""Retained messages of a node that has a link to a mosquitto; the link is notified of each change."""
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""MosquittoSidecar: the hands of MosquittoLink: a connection to mosquitto, one to the broker's server, and the clock.
+"""MosquittoSidecar: the I/O of MosquittoLink: a connection to mosquitto, one to the broker's server, and the clock.
 
     retained = WatchedRetained(options.max_retained)
     server = MqttServer(options, [], federation=core, retained=retained)
@@ -9,8 +9,8 @@
     async with server, MosquittoSidecar(link, server, "127.0.0.1", 1883) as sidecar:
         await sidecar.failed
 
-The connection to the server is a pair of sockets inside the process. Where one side takes no more, the other one is not
-read: mosquitto queues, or the broker's session does. All methods are for the thread of the event loop.
+The connection to the server is a pair of sockets inside the process. While one side's buffer is full, the other side is
+not read, so mosquitto or the broker's session queues. All methods are for the thread of the event loop.
 """
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ V5 = ProtocolVersion.MQTT_5
 
 
 class LinkEnd(asyncio.Protocol):
-    """One of the two connections. taken: packets of a read; ended: why; full: whether no more is to be written."""
+    """One of the two connections. Callbacks: `taken` with the packets of a read; `ended` with the reason; `full` with
+    whether its write buffer is full."""
 
     def __init__(
         self, decoder: Decoder, taken: Callable[[list[Packet]], None], ended: Callable[[str], None],
@@ -66,7 +67,7 @@ class LinkEnd(asyncio.Protocol):
             packets = self._decoder.feed(data)
         except MqttError as error:
             self._taken(error.packets)
-            self._ended(f"it sends what is no MQTT 5: {error}")
+            self._ended(f"it does not send MQTT 5: {error}")
             return
         if packets:
             self._taken(packets)
@@ -81,19 +82,19 @@ class LinkEnd(asyncio.Protocol):
         self._full(False)
 
     def read(self, is_wanted: bool) -> None:
-        """Read, or read nothing."""
+        """Resume or pause reading."""
         transport = self.transport
         if transport is not None and not transport.is_closing() and transport.is_reading() != is_wanted:
             (transport.resume_reading if is_wanted else transport.pause_reading)()
 
     def flush(self) -> None:
-        """One write for all of a round."""
+        """Write all packets of a round at once."""
         if self.parts and self.transport is not None and not self.transport.is_closing():
             self.transport.write(b"".join(self.parts))
         self.parts.clear()
 
     def close(self) -> None:
-        """Send what was to be sent; report nothing any more."""
+        """Send what is queued, then close; no callback follows."""
         self._ended = lambda why: None
         self._taken = lambda packets: None
         self._full = lambda is_full: None
@@ -103,7 +104,8 @@ class LinkEnd(asyncio.Protocol):
 
 
 class MosquittoSidecar:
-    """See the module. failed: why the link can do no more; pending as long as it can. tls: how mosquitto is reached."""
+    """See the module. failed: resolves with the reason when the link has ended for good. tls: for the connection to
+    mosquitto, None: plain TCP."""
 
     def __init__(
         self, link: MosquittoLink, server: MqttServer, host: str, port: int, tls: ssl.SSLContext | None = None,
@@ -131,7 +133,7 @@ class MosquittoSidecar:
         await self.stop()
 
     def start(self) -> None:
-        """Begin to connect; the server has been started."""
+        """Begin to connect. The server must have been started."""
         self._loop = asyncio.get_running_loop()
         self.failed: asyncio.Future[str] = self._loop.create_future()
         self.link.wake = self._wake
@@ -151,10 +153,10 @@ class MosquittoSidecar:
                 await self._opening
         self.failed.cancel()
 
-    # --- what the link wants ------------------------------------------------------------------------------------------
+    # --- outputs of the link ------------------------------------------------------------------------------------------
 
     def _wake(self) -> None:
-        """Look soon: all of a round together."""
+        """Settle later in this round of the event loop, once for all calls."""
         if not self._is_due and not self._is_stopped:
             self._is_due = True
             self._loop.call_soon(self._settle)

@@ -1,17 +1,17 @@
-"""GroupAndGmqtt: a broker in a group of ours and in gmqtt's federation at once. Pure.
+"""GroupAndGmqtt: a broker in a group of nodes of this package and in gmqtt's federation at once. Pure.
 
-Each node of the group is a node of gmqtt too, and nodes of the group have no links of gmqtt with each other (grpc.py:
-the tag `jg`). So a message goes
+Each node of the group is a node of gmqtt too. Between two nodes of the group there is no link of gmqtt (grpc.py: the
+tag `jg`). A message goes
 
     from a client here     to nodes of the group by the group, to each gmqttd by the link of this node
     from the group         to sessions here: the node where it was published has sent it to each gmqttd
     from a gmqttd          to sessions here: it has sent it to each node of the group that wants it
 
-and nowhere else: once to each node, without a loop. Three things have one owner instead:
+and nowhere else: once to each node, without a loop. Three things are decided in one place:
 
-    a shared subscription  the node where it is published chooses: a gmqttd, or the group, which then chooses in turn
-    retained messages      what a gmqttd sets or clears is written into the table of the group, if it differs from what
-                           is there; a gmqttd that knows nothing is sent all of them by one node of the group alone
+    a shared subscription  the node of the publisher chooses a gmqttd or the group; in the group one node is chosen next
+    retained messages      what a gmqttd sets or clears is written into the table of the group, if it differs from the
+                           entry there; a gmqttd that has none gets all of them from one node of the group
     an acknowledgement     waits for both
 """
 from __future__ import annotations
@@ -30,14 +30,14 @@ from jgroups_py.blocks.mqtt.gmqtt.link import GmqttLink, Target
 
 @attrs.define(eq=False)
 class HeldToken:
-    """An acknowledgement, and how many of the two it waits for."""
+    """An acknowledgement. waits: how many of the group and the link have yet to release it."""
 
     token: int
     waits: int
 
 
 class GroupAndGmqtt:
-    """The port `ports.Federation` of a broker, for both. attach before the first use."""
+    """The port `ports.Federation` of a broker, served by the group and by the link to gmqtt. Call `attach` first."""
 
     def __init__(self, core: FederationCore, link: GmqttLink) -> None:
         self.core = core
@@ -58,7 +58,7 @@ class GroupAndGmqtt:
         self.link.kept = self._kept
         self.link.sends_retained = self.is_first
 
-    # --- what the broker asks (ports.Federation) ----------------------------------------------------------------------
+    # --- calls of the broker (ports.Federation) -----------------------------------------------------------------------
 
     def interest(self, group: str, filter: str, members: int, online: int) -> None:
         """See ports.Federation."""
@@ -67,18 +67,18 @@ class GroupAndGmqtt:
 
     def publish(self, publication: Publication, groups: Sequence[GroupChoice], now_ns: int) -> Forwarding:
         """See ports.Federation."""
-        theirs = self.link.publish(publication, self._with_the_group(publication.topic, groups), now_ns)
-        ours = self.core.publish(publication, groups, now_ns, served=theirs.elsewhere)
-        waits = bool(theirs.token) + bool(ours.token)
+        by_link = self.link.publish(publication, self._with_the_group(publication.topic, groups), now_ns)
+        by_group = self.core.publish(publication, groups, now_ns, served=by_link.elsewhere)
+        waits = bool(by_link.token) + bool(by_group.token)
         token = 0
         if waits:
             token = self._last_token = self._last_token + 1
             held = self._latest = HeldToken(token, waits)
-            if theirs.token:
-                self._of_link[theirs.token] = held
-            if ours.token:
-                self._of_core[ours.token] = held
-        return Forwarding(token, theirs.elsewhere | ours.elsewhere, theirs.peers + ours.peers)
+            if by_link.token:
+                self._of_link[by_link.token] = held
+            if by_group.token:
+                self._of_core[by_group.token] = held
+        return Forwarding(token, by_link.elsewhere | by_group.elsewhere, by_link.peers + by_group.peers)
 
     def retained(self, publication: Publication, now_ns: int) -> None:
         """See ports.Federation."""
@@ -121,14 +121,14 @@ class GroupAndGmqtt:
         """See ports.Federation."""
         self.core.leaving(session)
 
-    # --- one owner ----------------------------------------------------------------------------------------------------
+    # --- decided in one place -----------------------------------------------------------------------------------------
 
     def is_first(self) -> bool:
         """Whether this node has the lowest name in the group as it is now."""
         return all(self.core.name < name for name in self.core.names_up())
 
     def _with_the_group(self, topic: str, groups: Sequence[GroupChoice]) -> list[GroupChoice]:
-        """Shared subscriptions with the members here and at nodes of the group: to gmqtt these are one place."""
+        """Shared subscriptions, with the members here and at nodes of the group as one number: one choice for gmqtt."""
         found = {(each.group, each.filter): each for each in groups}
         for match in self.core.interest_of_peers.match(topic).shared:
             counts = [count for name, count in match.members.items() if self.core.peers[name].is_up]
@@ -139,7 +139,7 @@ class GroupAndGmqtt:
         return list(found.values())
 
     def _kept(self, publication: Publication, now_ns: int) -> None:
-        """A gmqttd has set or cleared a retained message; every node of the group gets that from it."""
+        """A gmqttd has set or cleared a retained message. It sends that to every node of the group itself."""
         known = self.core.retained_in_table(publication.topic)
         is_same = not publication.payload if known is None else (
             (known.payload, known.qos) == (publication.payload, publication.qos))
@@ -161,8 +161,8 @@ class GroupAndGmqtt:
 
 @attrs.frozen(eq=False)
 class _LinkedBroker:
-    """The broker as the link sees it: messages get a number as those of clients here, so that a session that moves
-    to another node has them once."""
+    """The broker for the link. Messages of gmqttds are numbered like those of clients here, so that a session that
+    moves to another node gets each of them once."""
 
     broker: Broker
     core: FederationCore

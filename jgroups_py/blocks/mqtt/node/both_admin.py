@@ -1,4 +1,4 @@
-"""GroupAndGmqttAdmin: what operators ask of a node in a group and in gmqtt's federation at once."""
+"""GroupAndGmqttAdmin: the operators' interface of a node that is in a group and in gmqtt's federation."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from jgroups_py.model.counters import Counters
 
 
 class GroupAndGmqttAdmin:
-    """Members are those of gmqtt's federation, all nodes of the group among them; peers are those of both."""
+    """Members are those of gmqtt's federation, which include all nodes of the group; peers are those of both."""
 
     def __init__(self, both: GroupAndGmqtt, group: GroupFederation, gmqtt: GmqttFederation) -> None:
         self.both = both
@@ -22,7 +22,7 @@ class GroupAndGmqttAdmin:
         self._exits = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        """The group first: a node knows its own before it greets others. Raises ConfigError, ChannelError."""
+        """The group first, so that its nodes are known before Serf reports them. Raises ConfigError, ChannelError."""
         try:
             await self._exits.enter_async_context(self.group)
             await self._exits.enter_async_context(self.gmqtt)
@@ -35,7 +35,7 @@ class GroupAndGmqttAdmin:
         await self._exits.aclose()
 
     async def members(self) -> list[dict[str, Any]]:
-        """As gmqtt has them."""
+        """In the form of gmqtt's REST API."""
         return await self.gmqtt.members()
 
     async def join(self, places: Sequence[PhysicalAddress]) -> None:
@@ -70,5 +70,5 @@ class GroupAndGmqttAdmin:
 
     @property
     def counters(self) -> Counters:
-        """Of the group; those of gmqtt stand beside them."""
+        """Counters of the group; those of the link to gmqtt are reported separately."""
         return self.group.counters

@@ -1,7 +1,7 @@
-"""GroupFederation: other nodes of ours, members of a group, as the federation of a broker.
+"""GroupFederation: the federation of a broker whose other nodes are members of one group.
 
 The channel runs in the event loop of the server. The members of the view are the nodes that can be reached; one that
-has gone is shown with what became of it. How members find each other is the stack's matter.
+is gone is still listed, as failed or left. The stack defines how members find each other.
 """
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from jgroups_py.node.node import Node
 from jgroups_py.ops.reports import members_report
 
 MAX_GONE = 1_000
-"""Members that are shown after they have gone."""
+"""Members that are listed after they are gone; the oldest are forgotten."""
 REPORT_SECONDS = 2.0
 DRAIN_SECONDS = 2.0
-"""How long a node that ends waits for its peers to take what it has for them."""
+"""How long a node that ends waits until its peers have acknowledged what is queued for them."""
 SITES_SECONDS = 2.0
-"""How long a node that starts waits for the news of other sites before it serves clients."""
+"""How long a node that starts waits until another site is known, before it serves clients."""
 LOOK_SECONDS = 0.02
 ALIVE, LEFT, FAILED = "STATUS_ALIVE", "STATUS_LEFT", "STATUS_FAILED"
 
 
 class GroupFederation(Block):
-    """See the module. failed: is called with a reason if the channel ends by itself; settle: carries out what the
-    broker wants after it was called."""
+    """See the module. failed: is called with a reason if the channel ends by itself; settle: carries out the broker's
+    outputs after a call of it."""
 
     def __init__(
         self, core: FederationCore, stack: StackSpec, cluster: str, settle: Callable[[], None],
@@ -66,7 +66,7 @@ class GroupFederation(Block):
         """Join the group; with RELAY, also wait up to SITES_SECONDS until another site is known.
 
         Raises:
-            ConfigError: an address cannot be had, or no group was found or founded in time.
+            ConfigError: an address cannot be used, or the group was neither joined nor founded in time.
         """
         self._link = ChannelLink(self.channel, self.core, self._settle)
         self._link.ended = self._channel_ended
@@ -81,7 +81,7 @@ class GroupFederation(Block):
                     await asyncio.sleep(LOOK_SECONDS)
 
     async def stop(self) -> None:
-        """Leave, once the peers have what is here for them, or after a time."""
+        """Leave when the peers have acknowledged what is queued for them, or after DRAIN_SECONDS."""
         if self._is_leaving:
             return
         try:
@@ -102,7 +102,7 @@ class GroupFederation(Block):
         if not self._is_leaving:
             self._failed(f"the channel of group {self._cluster!r} is closed")
 
-    # --- who is there -------------------------------------------------------------------------------------------------
+    # --- members ------------------------------------------------------------------------------------------------------
 
     def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
         for output in outputs:
@@ -121,7 +121,7 @@ class GroupFederation(Block):
         return outputs
 
     async def members(self) -> list[dict[str, Any]]:
-        """The members of the view, then those that have gone: name, addr, tags, status."""
+        """The members of the view, then those that are gone: name, addr, tags, status."""
         found = await self._ask(members_report)
         if found is None:
             me = self.core.options.name
@@ -133,7 +133,7 @@ class GroupFederation(Block):
         return [*self._last.values(), *(facts for name, facts in self._gone.items() if name not in self._last)]
 
     async def _ask(self, question: Callable[[Node], dict[str, Any]]) -> dict[str, Any] | None:
-        """What the channel's node answers; None if it has left, or leaves."""
+        """The result of a question to the channel's node; None if the channel has left, or leaves."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[dict[str, Any] | None] = loop.create_future()
 
@@ -147,7 +147,7 @@ class GroupFederation(Block):
             return None
 
     async def join(self, places: Sequence[PhysicalAddress]) -> None:
-        """Members of a group find each other by its stack; so this is refused. Raises JoinFailed."""
+        """Refused: members of a group find each other by its stack. Raises JoinFailed."""
         if places:
             raise JoinFailed(f"a group finds its members by its stack, {self.channel.spec.source}: "
                              "put them into retry_join or initial_hosts")
@@ -177,12 +177,12 @@ class GroupFederation(Block):
         return self.core.interest_of_peers.filters_for(topic)
 
     def where(self, client_id: str) -> dict[str, Any] | None:
-        """At which node the session of a client id is, and which have copies."""
+        """The node that has the session of a client id, and the nodes that have copies of it."""
         return self.core.where(client_id)
 
     async def sites(self, topic: str) -> dict[str, Any]:
-        """The own site, its relay, and each other site: status, what it wants, and the ledger of RELAY: numbered =
-        acknowledged + held + lost."""
+        """The own site, its relay, and each other site: its status, its interest, and RELAY's ledger (numbered =
+        acknowledged + held + lost)."""
         if self.channel.site is None:
             return {"site": "", "relay": None, "sites": []}
 

@@ -1,7 +1,8 @@
-"""Joining: how a node finds gmqtt's federation: by `retry_join`, and by the nodes that it knew before a restart.
+"""Joining: a node finds gmqtt's federation by `retry_join`, and by the nodes of its snapshot after a restart.
 
-`retry_join` is tried again until a node answers or the time is over. The nodes of the snapshot are tried once, one
-after another, until one answers; that none does is no failure. The snapshot is written when members come or go.
+`retry_join` is repeated until a node answers, or until `retry_timeout`, which is a failure. The nodes of the snapshot
+are tried once, one after another, until one answers; it is no failure if none does. The snapshot is written when
+members come or go.
 """
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from jgroups_py.model.units import NS_PER_S
 
 log = logging.getLogger(__name__)
 WRITE_SECONDS = 0.5
-"""Changes of members within this time are one change of the file."""
+"""Changes of members within this time are written together."""
 KEPT = ("STATUS_ALIVE", "STATUS_FAILED")
 
 
@@ -56,7 +57,7 @@ class Joining:
             self._tasks.append(loop.create_task(self._join()))
 
     async def stop(self) -> None:
-        """Try no more; note in the snapshot that this node leaves, unless it never came to anything."""
+        """Stop trying; record the leave in the snapshot, unless this node never joined."""
         for task in self._tasks:
             task.cancel()
         if self._writing is not None:

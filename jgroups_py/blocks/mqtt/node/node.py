@@ -5,9 +5,9 @@
 
     listeners                        MqttServer: clients
     api.http                         HttpServer: REST and /metrics
-    plugins.federation, with stack   GroupFederation: other nodes are members of a group of ours
-                        without it   GmqttFederation: they are nodes of gmqtt's federation, by Serf and gRPC
-                        and `gmqtt`  GroupAndGmqtt: some are of the one kind, some of the other
+    plugins.federation: with `stack`              GroupFederation: other nodes are members of a group
+                        without `stack`           GmqttFederation: they are nodes of gmqtt's federation (Serf, gRPC)
+                        with `stack` and `gmqtt`  GroupAndGmqtt: both kinds at once
 """
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ log = logging.getLogger(__name__)
 
 
 class BrokerNode:
-    """See the module. ended: has a result, the reason, when the node cannot go on; it is to be stopped then.
+    """See the module. ended: resolves with the reason when the node cannot go on; the caller then stops it.
 
-    listening: its addresses, for people.
+    listening: its addresses as text.
 
     Raises:
-        ConfigError: the file asks for what is not to be had.
+        ConfigError: the file asks for something that is not available.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class BrokerNode:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen, join the group, then answer clients: what one published before would match no filter of another node,
-        and be acknowledged. A node among gmqttd alone answers at once, as gmqttd does.
+        """Listen, join the group, then answer clients. A message published before that would match no filter of
+        another node, and be acknowledged and lost. With gmqttds alone a node answers at once, as gmqttd does.
 
         Raises:
-            ConfigError: an address cannot be had; it says which.
+            ConfigError: an address cannot be used; the text names it.
         """
         try:
             await self.server.start(accepts=self.federation is None or isinstance(self.federation, GmqttFederation))
@@ -118,7 +118,7 @@ class BrokerNode:
             raise
 
     async def stop(self) -> None:
-        """End all connections, clients' first: other nodes get the last wills; then leave."""
+        """End the connections of clients, so that other nodes get their wills; then leave."""
         if self.joining is not None:
             await self.joining.stop()
         await self.server.stop()

@@ -1,4 +1,4 @@
-"""Addresses of a node: what a file leaves open, and how they are written."""
+"""Addresses of a node, with defaults for those that the broker's file does not give."""
 from __future__ import annotations
 
 from jgroups_py.blocks.mqtt.server.config import GOSSIP_PORT, FederationSection
@@ -10,13 +10,13 @@ OF_THIS_HOST = "site_local,non_loopback,loopback"
 
 
 def reachable(place: PhysicalAddress) -> PhysicalAddress:
-    """An address that others can be given: for all addresses, the private one of this host, or else any."""
+    """An address to advertise. For "all addresses": the private address of this host, or else any address of it."""
     host, port = place
     return host or resolve(OF_THIS_HOST), port
 
 
 def numeric(place: PhysicalAddress) -> PhysicalAddress:
-    """As `reachable`, a name resolved: membership gives others addresses. Raises ConfigError: it has none."""
+    """As `reachable`, with a host name resolved: membership carries addresses. Raises ConfigError: it has none."""
     host, port = reachable(place)
     return host if is_address(host) else resolve(host), port
 
@@ -27,7 +27,7 @@ def gossip_place(section: FederationSection) -> PhysicalAddress:
 
 
 def group_properties(section: FederationSection) -> dict[str, object]:
-    """What the addresses of a file say to the stack of a group, as far as they are written.
+    """The properties that a file's addresses set in the stack of a group; an absent address sets none.
 
     >>> group_properties(FederationSection(gossip_addr="127.0.0.1:8902", retry_join=(("127.0.0.1", 8912),)))
     {'bind_addr': '127.0.0.1', 'bind_port': 8902, 'port_range': 0, 'initial_hosts': '127.0.0.1[8912]'}

@@ -1,13 +1,13 @@
-"""The nodes that a node knew, in a file: after a restart it finds them again.
+"""A file with the nodes that a node knew, by which it finds them after a restart.
 
-The lines are those of Serf's snapshots, so a node of ours goes on where a gmqttd has stopped, and reverse:
+The format is that of Serf's snapshots, so a gmqttd can go on with the file of this broker, and reverse:
 
     alive: node2 10.0.0.2:8902
     not-alive: node2
     leave
 
-Lines of other kinds (clocks, coordinates) are passed over. Written are the members that are alive or have failed: one
-that failed may be back before this node. After a graceful leave the list counts only with `rejoin_after_leave`.
+Lines of other kinds (clocks, coordinates) are ignored. Members that are alive or have failed are written: one that
+failed may be back before this node. After a graceful leave the list is used only with `rejoin_after_leave`.
 Source: serf/snapshot.go (v0.9.5). Deviations: failed members stay in the list; the file is replaced as a whole.
 """
 from __future__ import annotations
@@ -35,7 +35,7 @@ def snapshot_text(members: Mapping[str, str], has_left: bool) -> str:
 
 
 def known_nodes(lines: Iterable[str], rejoin_after_leave: bool) -> dict[str, PhysicalAddress]:
-    """The nodes that the lines of a file leave: name -> gossip place. What makes no sense is passed over.
+    """The nodes that are known after all lines of a file: name -> gossip place. Malformed lines are ignored.
 
     >>> known_nodes(["alive: a 10.0.0.1:1", "alive: b [::1]:2", "not-alive: a", "clock: 7", "alive: c x"], False)
     {'b': ('::1', 2)}

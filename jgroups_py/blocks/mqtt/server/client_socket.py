@@ -1,4 +1,4 @@
-"""One client's connection: bytes in and out of asyncio, and why it is not read."""
+"""One client's connection: bytes in and out of asyncio, and the reasons for which reading is paused."""
 from __future__ import annotations
 
 import asyncio
@@ -11,17 +11,17 @@ from jgroups_py.blocks.mqtt.server.websocket import WebSocketStream
 
 
 class NotRead(enum.IntFlag):
-    """Why nothing is read from a client now."""
+    """Reasons for which reading from a client is paused."""
 
     NOTHING = 0
     BROKER = 1
-    """The broker wants it: a subscriber is full, or too many acknowledgements wait for peers."""
+    """The broker paused it: a subscriber's queue is full, or too many acknowledgements wait for peers."""
     TURN = 2
-    """It has had its turn; others are next."""
+    """Its share of this round is used up; other clients are next."""
     PASSWORD = 4
     """Its password is being checked."""
     UNREAD = 8
-    """It does not read what it causes itself: acknowledgements."""
+    """Too many bytes for it are unsent: it does not read the acknowledgements that it causes."""
     ENDING = 16
     """It is being closed."""
 
@@ -31,7 +31,7 @@ class SocketOwner(Protocol):
 
     @property
     def read_buffer(self) -> memoryview:
-        """Where the next bytes of any connection go: they are taken out before another one is read."""
+        """The buffer for the next bytes of any connection; they are taken out before another one is read."""
         ...
 
     def made(self, client: ClientSocket) -> None: ...
@@ -46,7 +46,7 @@ class SocketOwner(Protocol):
 
 
 class ClientSocket(asyncio.BufferedProtocol):
-    """See the module. parts: what is written at the end of the round; backlog: packets that the broker has not had."""
+    """See the module. parts: to be written at the end of the round; backlog: packets that the broker has yet to get."""
 
     __slots__ = ("backlog", "decoder", "error", "is_greeted", "not_read", "number", "owner", "parts", "peer",
                  "transport", "websocket")
@@ -95,19 +95,19 @@ class ClientSocket(asyncio.BufferedProtocol):
                 self.websocket.trust()
 
     def pause(self, why: NotRead) -> None:
-        """Read nothing, until `resume` was called for each reason."""
+        """Pause reading for a reason."""
         if not self.not_read and self.transport is not None:
             self.transport.pause_reading()
         self.not_read |= why
 
     def resume(self, why: NotRead) -> None:
-        """This reason is gone."""
+        """A reason is gone; without any other reading goes on."""
         before, self.not_read = self.not_read, self.not_read & ~why
         if before and not self.not_read and self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
 
     def write(self) -> int:
-        """Send the parts with one write; how many bytes wait now."""
+        """Send the parts with one write; returns the number of unsent bytes."""
         data = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
         self.parts.clear()
         if self.websocket is not None:
@@ -121,7 +121,7 @@ class ClientSocket(asyncio.BufferedProtocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """What asyncio holds."""
+        """Bytes in asyncio's write buffer."""
         return 0 if self.transport is None or self.transport.is_closing() else self.transport.get_write_buffer_size()
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The configuration file of a broker: YAML with the keys of gmqtt, so that its files start this broker unchanged.
 
-What gmqtt's files may say and has no effect here is accepted with a warning; what would change what clients get, and
-is not to be had here, is refused. Keys of ours stand beside gmqtt's, those of the federation in
+A key of gmqtt without effect here is accepted with a warning; a value that this broker does not support is refused if
+clients would notice the difference. Keys that gmqtt does not have are marked "Ours"; those of the federation are in
 `plugins.federation`. Source: gmqtt's config package (v0.5.0), and its federation plugin's README.
 """
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _true(doc: str) -> Any:
     """A flag that is always on here."""
     def convert(value: Any) -> bool:
         if value not in (True, "true", "True", "yes", "on"):
-            raise ConfigError(f"{value!r} is not to be had here: only true is")
+            raise ConfigError(f"{value!r} is not supported here: only true is")
         return True
     return parsed(True, parse=convert, unit="true", doc=doc)
 
@@ -170,7 +170,7 @@ class MqttSection:
     session_expiry: int = _duration("2h", doc="The longest that a session outlives its connection.")
     session_expiry_check_timer: int = _duration("20s", also=("session_expiry_check_Interval",),
                                                 doc="No effect: each session has a deadline of its own.")
-    message_expiry: int = _duration("2h", doc="The longest that a message may be queued; 0: as its publisher says.")
+    message_expiry: int = _duration("2h", doc="The longest that a message may be queued; 0: as its publisher sets it.")
     max_packet_bytes: int = size("256M", least=20, most=268_435_456, name="max_packet_size",
                                  doc="A larger packet ends its connection; a client's incomplete packet may cost it.")
     server_receive_maximum: int = count(100, least=1, most=65_535,
@@ -205,12 +205,12 @@ class FederationSection:
     node_name: str = parsed("", parse=_node_name, unit="text", doc="The node's name; empty: that of the host.")
     fed_addr: tuple[str, int] = _address_field(f":{FEDERATION_PORT}", FEDERATION_PORT, doc="gRPC of the federation.")
     advertise_fed_addr: tuple[str, int] | None = _address_field(
-        None, FEDERATION_PORT, doc="What others get to know; absent: fed_addr.")
+        None, FEDERATION_PORT, doc="fed_addr as given to other nodes; absent: the same.")
     gossip_addr: tuple[str, int] | None = _address_field(
         None, GOSSIP_PORT, doc="Membership, UDP and TCP; absent: port 8902 of all addresses. With `stack`: of the "
-        "group, absent: as the stack says.")
+        "group, absent: as in the stack.")
     advertise_gossip_addr: tuple[str, int] | None = _address_field(
-        None, GOSSIP_PORT, doc="What others get to know; absent: gossip_addr.")
+        None, GOSSIP_PORT, doc="gossip_addr as given to other nodes; absent: the same.")
     retry_join: tuple[tuple[str, int], ...] = listed(_address(GOSSIP_PORT), doc="Nodes to join at the start.")
     join: tuple[tuple[str, int], ...] = listed(_address(GOSSIP_PORT), doc="An older name of retry_join.")
     retry_interval: int = _duration("5s", least="10ms", doc="Between two attempts to join.")
@@ -241,7 +241,8 @@ class FederationSection:
         if self.sessions == "replicated" and not self.stack:
             raise ConfigError("sessions: replicated needs `stack`: nodes of gmqtt keep no copies; local is allowed")
         if self.sessions == "replicated" and self.ack != AckWhen.PEERS.value:
-            raise ConfigError(f"sessions: replicated needs `ack: peers`: with {self.ack} nobody waits for the copies")
+            raise ConfigError(f"sessions: replicated needs `ack: peers`: with {self.ack} no acknowledgement waits"
+                              " for the copies")
 
     @property
     def session_copies(self) -> int:
@@ -266,7 +267,7 @@ class AuthSection:
 
     def __attrs_post_init__(self) -> None:
         if self.hash == "bcrypt":
-            raise ConfigError("hash: bcrypt is not to be had here; plain, md5, sha256 and scrypt are")
+            raise ConfigError("hash: bcrypt is not supported here; plain, md5, sha256 and scrypt are")
 
 
 @attrs.frozen

@@ -1,10 +1,10 @@
-"""Where a message to a topic would go now, and why: the answer of `GET /v1/explain?topic=`, as values for JSON. Pure.
+"""The way of a message to a topic, as of now: the answer to `GET /v1/explain?topic=`, as values for JSON. Pure.
 
-    sessions         each session here with a filter that matches: its QoS, and what the message would wait for
-    shared           each shared subscription that matches: its members here and the nodes that have some; one gets it
-    peers            the nodes that it would go to, by their filters; what waits for them
+    sessions         each session here with a matching filter: its QoS, and what a message would wait for
+    shared           each matching shared subscription: its members here, and the nodes with members; one member gets it
+    peers            the nodes with a matching filter, and what is queued for them
     retained         the message that a new subscriber gets now
-    acknowledgement  which nodes PUBACK or PUBREC waits for
+    acknowledgement  the nodes that PUBACK or PUBREC waits for
 """
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _session(broker: Broker, session: ClientSession, topic: str) -> Facts:
 
 
 def _what(broker: Broker, session: ClientSession) -> str:
-    """What becomes of a message for a session."""
+    """What happens to a message for a session."""
     options, connection = broker.options, session.connection
     is_full = len(session.queue) >= options.queue_messages or session.queue_bytes >= options.queue_bytes
     if connection is None:

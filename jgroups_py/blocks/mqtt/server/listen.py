@@ -1,4 +1,4 @@
-"""Where a server listens, and what one connection may cost it."""
+"""The addresses of a server, and the limits of one connection."""
 from __future__ import annotations
 
 import attrs
@@ -10,7 +10,7 @@ MIB = 1 << 20
 
 @attrs.frozen
 class TlsFiles:
-    """Certificate and key in PEM. client_ca: a client needs a certificate that this one has signed; "": none."""
+    """Paths of PEM files. client_ca: clients need a certificate that this one has signed; "": they need none."""
 
     certificate: str
     key: str
@@ -39,21 +39,21 @@ class SocketLimits:
     """Bytes and times of one connection; the bounds of sessions are in options.py."""
 
     read_bytes: int = 64 << 10
-    """Read at once from one connection; then it is the others' turn."""
+    """Bytes read at once from one connection; then other connections are next."""
     piece_packets: int = 64
-    """Packets that the broker gets at once; fewer while each of them leads to many deliveries."""
+    """Packets given to the broker at once; fewer while each of them causes many deliveries."""
     round_outputs: int = 8_192
-    """Packets to clients after which they are written, and the connection that caused them waits for its next turn."""
+    """Packets to clients after which they are written, and the connection that caused them is paused for this round."""
     write_high_bytes: int = 256 << 10
-    """Unsent bytes from which on messages stay in the session's queue ..."""
+    """More unsent bytes of a client: messages for it stay in the session's queue ..."""
     write_low_bytes: int = 64 << 10
-    """... until so few are left."""
+    """... until no more than these are unsent."""
     unread_bytes: int = MIB
-    """Unsent bytes of a client (its acknowledgements are no messages) from which on nothing is read from it."""
+    """Unsent bytes of a client, acknowledgements too, above which nothing is read from it."""
     close_timeout_s: float = 5.0
-    """How long a closed connection may take to get what was sent before."""
+    """Time for a closed connection to take what was sent before."""
     handshake_timeout_s: float = 10.0
-    """From the connection to the end of the TLS handshake."""
+    """Time from the connection to the end of the TLS handshake."""
     password_threads: int = 2
     waiting_passwords: int = 1_000
     """Connections whose password is being checked or waits for that; further ones are refused."""

@@ -1,4 +1,4 @@
-"""The listening sockets, and what they need of the system: addresses, certificates, file descriptors."""
+"""The listening sockets: addresses, certificates, file descriptors."""
 from __future__ import annotations
 
 import errno
@@ -12,14 +12,14 @@ from jgroups_py.model.text import place
 
 BACKLOG = 1_024
 SPARE_DESCRIPTORS = 100
-"""Files besides the clients' sockets."""
+"""File descriptors for other things than clients' sockets."""
 
 
 def bind(address: ListenAddress) -> list[socket.socket]:
     """Listening sockets: one for each address that the host has; for all addresses one that takes IPv4 and IPv6.
 
     Raises:
-        ConfigError: the port is in use, or the address is none of this machine; it says which.
+        ConfigError: the port is in use, or the address is none of this machine; the text names it.
     """
     found: list[socket.socket] = []
     try:
@@ -102,7 +102,7 @@ def _reason(error: Exception) -> str:
 
 
 def guard_half_open(client: socket.socket) -> None:
-    """Let the system find out that a peer is gone which sends nothing and is sent nothing: after two minutes."""
+    """Use TCP keepalives, so that an idle connection whose peer is gone ends after two minutes."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 3)):
         option = getattr(socket, name, None)             # not on every system
@@ -111,7 +111,7 @@ def guard_half_open(client: socket.socket) -> None:
 
 
 def raise_descriptor_limit(clients: int) -> int:
-    """Let this process open as many files as so many clients need, if it may; how many clients it may have now."""
+    """Raise the limit of open files for so many clients, as far as allowed; returns for how many it suffices."""
     import resource
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = clients + SPARE_DESCRIPTORS

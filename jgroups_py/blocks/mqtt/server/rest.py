@@ -1,8 +1,8 @@
-"""The REST API of a broker without its sockets: a request in, an answer out. runtime/http/server.py has those.
+"""The REST API of a broker: a request in, an answer out. runtime/http/server.py has the sockets.
 
 The paths, bodies and errors of `/v1/federation/{members,join,leave,force_leave}` are those of gmqttd v0.5.0, byte for
-byte (tests/gmqtt/test_rest.py asks both); clients, subscriptions and publishing are those of its plugin "admin", as far
-as this broker keeps such figures. Errors are {"error", "code", "message", "details"}, codes those of gRPC.
+byte (tests/gmqtt/test_rest.py compares both). Clients, subscriptions and publishing are those of its plugin "admin", as
+far as this broker has the figures. Errors are {"error", "code", "message", "details"}, with the codes of gRPC.
 
     GET    /v1/federation/members             GET    /v1/clients?page=&page_size=      GET    /v1/clients/ID
     POST   /v1/federation/join {"hosts"}      DELETE /v1/clients/ID                    GET    /v1/subscriptions
@@ -41,7 +41,7 @@ MAP = "map[string]json.RawMessage"
 
 
 class JoinFailed(Exception):
-    """No node at the given places could be reached; the text is that of Serf. reasons: one a place."""
+    """No node at the given addresses could be reached; the text is that of Serf. reasons: one for each address."""
 
     def __init__(self, text: str, reasons: Sequence[str] = ()) -> None:
         super().__init__(text)
@@ -49,14 +49,14 @@ class JoinFailed(Exception):
 
 
 class FederationAdmin(Protocol):
-    """What the API asks of a federation."""
+    """A federation, as the API needs it."""
 
     async def members(self) -> list[dict[str, Any]]:
         """name, addr, tags, status (STATUS_ALIVE, ...) of each."""
         ...
 
     async def join(self, places: Sequence[PhysicalAddress]) -> None:
-        """Join at these gossip places. Raises JoinFailed."""
+        """Join by these gossip addresses. Raises JoinFailed."""
         ...
 
     async def leave(self) -> None:
@@ -76,17 +76,17 @@ class FederationAdmin(Protocol):
         ...
 
     def where(self, client_id: str) -> dict[str, Any] | None:
-        """At which node the session of a client id is, and which have copies; None: at none that is known of."""
+        """The node that has the session of a client id, and the nodes with copies; None: not known."""
         ...
 
     async def sites(self, topic: str) -> dict[str, Any]:
-        """The own site and its relay; each other site: status, what it wants (also: of `topic`, unless it is empty),
+        """The own site and its relay; each other site: status, interest (and whether in `topic`, unless that is empty),
         RELAY's ledger."""
         ...
 
     @property
     def counters(self) -> Counters:
-        """Of the federation."""
+        """Counters of the federation."""
         ...
 
 
@@ -99,7 +99,7 @@ class RestFault(Exception):
 
 
 def json_bytes(value: object) -> bytes:
-    """As Go writes it: compact, and <, >, & escaped."""
+    """JSON as Go writes it: compact, and <, >, & escaped."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -116,7 +116,7 @@ Handler = Callable[[Mapping[str, str], bytes, str], Awaitable[HttpAnswer]]
 
 
 class RestApi:
-    """See the module. settle: carries out what the broker wants; clock: monotonic ns; wall: seconds since 1970."""
+    """See the module. settle: carries out the broker's outputs; clock: monotonic ns; wall: seconds since 1970."""
 
     def __init__(
         self, broker: Broker, settle: Callable[[], None], federation: FederationAdmin | None,
@@ -172,7 +172,7 @@ class RestApi:
 
     @property
     def federation(self) -> FederationAdmin:
-        """Its routes are there with it only."""
+        """The federation; routes that need it exist only if there is one."""
         assert self._federation is not None
         return self._federation
 

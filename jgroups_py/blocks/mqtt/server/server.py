@@ -3,16 +3,16 @@
     async with MqttServer(BrokerOptions(node_name="node1"), [ListenAddress("127.0.0.1", 1883)]) as server:
         await server.ended
 
-What is read is decoded and given to the pure `Broker`; what it wants is carried out (`settle`). All of a round of the
-event loop that goes to one client is one write. Bounds, so that no client costs the others more than its share:
+Bytes are decoded and given to the pure `Broker`, whose outputs are carried out (`settle`). All packets for one client
+in one round of the event loop are one write. Limits keep one client from slowing down the others:
 
-    reading     64 KB at once, given to the broker in pieces; after many deliveries the rest waits for the next turn
-    writing     unsent bytes of a client above `write_high_bytes`: messages wait in its session's queue, which is
-                bounded by its policy (options.py); above `unread_bytes`: nothing is read from it
+    reading     64 KB at once, given to the broker in pieces; after many deliveries the rest waits for the next round
+    writing     with more unsent bytes than `write_high_bytes` messages wait in the session's queue, which is bounded
+                by its policy (options.py); above `unread_bytes` nothing is read from the client
     connecting  a number of clients, a time for CONNECT and the TLS handshake, passwords checked in threads
-    ending      what was sent has `close_timeout_s` to arrive
+    ending      `close_timeout_s` for what was sent to arrive
 
-An exception that one connection causes closes that connection and is counted and logged; the process goes on.
+An exception that one connection causes closes that connection, and is counted and logged; the process goes on.
 """
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ from jgroups_py.model.text import place
 
 log = logging.getLogger(__name__)
 MUCH_UNFINISHED = 1_000
-"""So many bytes of an incomplete packet are a sign of life, as a packet is; fewer are not."""
+"""So many bytes of an incomplete packet count for keep alive as a packet does; fewer do not."""
 
 
 class MqttServer:
     """See the module. All methods are for the thread of the event loop.
 
-    After a method of `broker` was called, call `settle`. seed: of the client ids that are assigned.
+    After each call of `broker`, call `settle`. seed: for the client ids that the broker assigns.
     """
 
     COUNTERS = SERVER_COUNTERS
@@ -78,7 +78,7 @@ class MqttServer:
                              authorizer=authorizer, federation=federation, retained=retained)
         self.counters = Counters(table(SERVER_COUNTERS))
         self.read_buffer = memoryview(bytearray(self.limits.read_bytes))
-        self.addresses: list[ListenAddress] = []         # where it listens, with the ports that were found
+        self.addresses: list[ListenAddress] = []         # with the ports that were found for port 0
         self._slow = authorizer if isinstance(authorizer, SlowAuthorizer) else None
         self._passwords: ThreadPoolExecutor | None = None
         self._waiting_passwords = 0
@@ -151,7 +151,7 @@ class MqttServer:
         self.addresses.append(found)
 
     async def stop(self) -> None:
-        """Say "server shutting down" to all clients, publish wills, and wait until what was sent has arrived."""
+        """Send all clients DISCONNECT ("server shutting down"), publish wills, and wait until all has arrived."""
         if self._is_stopping:
             return
         self._is_stopping = True
@@ -186,7 +186,7 @@ class MqttServer:
     # --- connections --------------------------------------------------------------------------------------------------
 
     async def connect_inside(self) -> socket.socket:
-        """The other end of a connection inside this process, as of a client that has just connected."""
+        """Connect a client inside this process; returns its end of a pair of sockets."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         theirs.setblocking(False)
@@ -194,7 +194,7 @@ class MqttServer:
         return theirs
 
     def _new_client(self, address: ListenAddress) -> ClientSocket:
-        """For a connection; with TLS, `made` follows after its handshake."""
+        """The protocol object of a new connection. `made` follows; with TLS, after the handshake."""
         if address.tls is not None:
             self.counters.add("tls_begun")
         websocket = None
@@ -204,7 +204,7 @@ class MqttServer:
         return ClientSocket(self, Decoder(limits=self._decode_limits, names=self._names), websocket)
 
     def made(self, client: ClientSocket) -> None:
-        """A connection can be used."""
+        """A connection is ready."""
         self._numbers += 1
         client.number = self._numbers
         transport = client.transport
@@ -234,7 +234,7 @@ class MqttServer:
             self._gone.set()
 
     def _guarded(self, client: ClientSocket, do: Callable[[], None]) -> None:
-        """What one connection causes ends that connection at most."""
+        """Run `do`; an exception in it ends this connection only."""
         try:
             do()
         except Exception:
@@ -283,7 +283,7 @@ class MqttServer:
         self._end(client)
 
     def _work_off(self, client: ClientSocket) -> None:
-        """Give the broker what is in the backlog, piece by piece, as long as it is this client's turn."""
+        """Give the broker the client's backlog, piece by piece, as long as the client is not paused."""
         number = client.number
         while number in self._clients and not client.not_read:
             if client.backlog:
@@ -316,7 +316,7 @@ class MqttServer:
     # --- passwords ----------------------------------------------------------------------------------------------------
 
     def _waits_for_password(self, client: ClientSocket, connect: Packet) -> bool:
-        """Whether CONNECT has to wait for what is computed in a thread."""
+        """Whether a CONNECT has to wait until a thread has checked its password."""
         if self._slow is None or not isinstance(connect, ConnectPacket):
             return False
         work = self._slow.work(connect)
@@ -360,7 +360,7 @@ class MqttServer:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Carry out what the broker wants, and set the timer."""
+        """Carry out the broker's outputs, and set the timer."""
         outputs = self.broker.drain()
         if outputs:
             self._round_outputs += len(outputs)
@@ -433,7 +433,7 @@ class MqttServer:
                     self.write_ready(client)             # else asyncio calls it
 
     def _end(self, client: ClientSocket) -> None:
-        """Close when what was sent has left, or after a time."""
+        """Close when all is sent, or after `close_timeout_s`."""
         client.pause(NotRead.ENDING)
         client.backlog.clear()
         self._ending[client] = None
@@ -449,12 +449,12 @@ class MqttServer:
             client.abort()
 
     def write_blocked(self, client: ClientSocket) -> None:
-        """Too much is unsent."""
+        """More than `write_high_bytes` are unsent: the session queues."""
         self.counters.add("write_pauses")
         self.broker.write_blocked(client.number)
 
     def write_ready(self, client: ClientSocket) -> None:
-        """Little is unsent."""
+        """Few bytes are unsent: the session sends again."""
         client.resume(NotRead.UNREAD)
         self._guarded(client, lambda: self.broker.write_ready(client.number, monotonic_ns()))
         if client.backlog:
@@ -481,7 +481,7 @@ class MqttServer:
 
 
 def _next_piece(piece: int, outputs: int, limits: SocketLimits) -> int:
-    """How many packets the broker gets next: fewer while they lead to many deliveries.
+    """The number of packets to give to the broker next: fewer while they cause many deliveries.
 
     >>> limits = SocketLimits(piece_packets=64, round_outputs=1000)
     >>> _next_piece(64, 64_000, limits), _next_piece(1, 1_000_000, limits), _next_piece(16, 10, limits)

@@ -18,7 +18,7 @@ library_log.setLevel(logging.WARNING)                    # it reports each conne
 
 
 class WebSocketError(WireError):
-    """What a client sent is no WebSocket, or not one of MQTT. What is left to be sent says so."""
+    """A client does not speak WebSocket, or not MQTT over it. `to_send` still has the answer for it."""
 
 
 class WebSocketStream:
@@ -46,10 +46,10 @@ class WebSocketStream:
         self._text, self._close = Opcode.TEXT, Opcode.CLOSE
 
     def receive(self, data: bytes) -> bytes:
-        """The bytes of MQTT in what came. Look at `to_send` afterwards, also after an error.
+        """The bytes of MQTT in received data. Send `to_send` afterwards, also after an error.
 
         Raises:
-            WebSocketError: close the connection when what is left was sent; also after the client's regular end.
+            WebSocketError: close the connection when `to_send` was sent; also after the client's regular end.
         """
         from websockets.frames import Frame
         if self._stranger_bytes is not None:
@@ -79,19 +79,19 @@ class WebSocketStream:
         self._stranger_bytes = None
 
     def frame(self, data: bytes) -> bytes:
-        """The bytes to send for so much of MQTT; none before the handshake and after the end."""
+        """The frame with these bytes of MQTT; empty before the handshake and after the end."""
         if self._protocol.state is self._open:
             self._protocol.send_binary(data)
         return self.to_send()
 
     def finish(self) -> bytes:
-        """The bytes of a regular end from our side."""
+        """The bytes by which the server ends the WebSocket."""
         if self._protocol.state is self._open:
             self._protocol.send_close(1000)
         return self.to_send()
 
     def to_send(self) -> bytes:
-        """What the WebSocket itself has to say: the answer to the request, pongs, the end."""
+        """Bytes of the WebSocket itself that are to be sent: the answer to the request, pongs, the close frame."""
         return b"".join(self._protocol.data_to_send())
 
     def _answer(self, request: object) -> None:

@@ -293,7 +293,7 @@ def test_an_absurd_answer_to_hello_begins_a_new_session():
     assert one.got == [("a", b"1")]
 
 
-def test_strangers_and_old_streams_are_refused():
+def test_non_members_and_old_streams_are_refused():
     network, ours, _ = federation("node1")
     with pytest.raises(GmqttRefusal, match=r"^Hello: the node \[other\] has not yet joined$"):
         ours.link.hello("other", b"", network.now_ns)
@@ -304,7 +304,7 @@ def test_strangers_and_old_streams_are_refused():
     with pytest.raises(GmqttRefusal, match="has been closed"):
         ours.link.event("node1", old, b"", network.now_ns)
     assert new > old
-    assert ours.link.counters["strangers"] == 2
+    assert ours.link.counters["non_members"] == 2
 
 
 def test_retained_messages_come_and_go_and_an_empty_one_clears():
