@@ -13,7 +13,7 @@ from jgroups_py.model.ports import FrameRoom
 from jgroups_py.model.units import show_size
 from jgroups_py.protocols import KNOWN
 
-DISCOVERY = ("PING", "TCPPING", "FILE_PING", "PEX")
+DISCOVERY = ("PING", "TCPPING", "DNS_PING", "FILE_PING", "PEX")
 MULTICAST_FLOW = ("MFC", "FLOW")
 FAULTS = ("DISCARD", "DELAY", "DUPLICATE", "SHUFFLE", "PARTITION")
 FRAME_ROOM_BYTES = 1024
@@ -89,6 +89,7 @@ def check_layers(layers: Sequence[LayerSpec], problems: Problems) -> None:
     check_detectors(layers, problems)
     check_ports(layers, problems)
     check_multicast(layers, problems)
+    check_dns(layers, problems)
     if layers[0].name in SENDS_ONLY:
         check_foreign(layers, problems)
     elif not has_no_views(layers):
@@ -217,8 +218,16 @@ def check_multicast(layers: Sequence[LayerSpec], problems: Problems) -> None:
     what = "TCP" if transport.name == "TCP" else f"{transport.name} with ip_mcast=false"
     for layer in layers:
         if layer.name == "PING":
-            problems.add(layer.place, f"PING finds members by IP multicast, which {what} does not have; use TCPPING "
-                                      "or FILE_PING")
+            problems.add(layer.place, f"PING finds members by IP multicast, which {what} does not have; use TCPPING, "
+                                      "DNS_PING or FILE_PING")
+
+
+def check_dns(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """DNS_PING looks for members at one port."""
+    for layer in layers:
+        if layer.name == "DNS_PING" and not layer.config.dns_port and not getattr(layers[0].config, "bind_port", 0):
+            problems.add(layer.place, "DNS_PING looks for members at the port that all of them share, and with "
+                                      f"bind_port=0 ({layers[0].name}) each has another one; set bind_port")
 
 
 def check_sizes(layers: Sequence[LayerSpec], problems: Problems) -> None:

@@ -8,6 +8,7 @@ Source: Aeron's NameResolver.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from ipaddress import ip_address
 
 import attrs
@@ -18,6 +19,8 @@ from jgroups_py.model.plugins import plugin
 ENTRY_POINTS = "jgroups_py.name_resolvers"
 DNS, FILE, STATIC = "dns", "file", "static"
 MAX_PORT = 65535
+MAX_ADDRESSES = 256
+"""Of one name: what a name server answers reserves no more memory, and no more requests are sent."""
 
 
 class NameResolver(ABC):
@@ -35,6 +38,12 @@ class NameResolver(ABC):
     @abstractmethod
     def resolve(self, host: str, parameter: str, again: bool) -> str | None:
         """The IP address of `host`, None if unknown."""
+
+    def resolve_all(self, host: str, parameter: str, again: bool) -> Sequence[str]:
+        """All IP addresses of `host`, as a name of several hosts has in DNS; none if unknown. Of more than
+        MAX_ADDRESSES the first ones are used."""
+        address = self.resolve(host, parameter, again)
+        return () if address is None else (address,)
 
 
 @attrs.frozen

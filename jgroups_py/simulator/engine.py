@@ -44,7 +44,7 @@ class Engine:
         self.sockets: dict[PhysicalAddress, Socket] = {}
         self.groups: dict[PhysicalAddress, list[Socket]] = {}    # IP multicast address -> sockets that joined it
         self.folders: dict[str, dict[str, bytes]] = {}           # the shared folder of FILE_PING
-        self.names: dict[str, str] = {}                          # of the system's resolver: host name -> IP address
+        self.names: dict[str, str | tuple[str, ...]] = {}        # of the system's resolver: host name -> IP addresses
         self.names_ns = millis(5)                                # how long a resolution takes
         self.frame_count = 0
         self.step_count = 0

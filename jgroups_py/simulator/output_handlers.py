@@ -83,7 +83,7 @@ class HandlerPort(DevicePort, ProcessPort, Protocol):
     folders: dict[str, dict[str, bytes]]
     keyrings: dict[str, GroupKeyring]
     files: dict[str, bytes]
-    names: dict[str, str]
+    names: dict[str, str | tuple[str, ...]]
     names_ns: int
 
     def when_awake(self, process: Process, call: Callable[[int], None]) -> None:
@@ -232,9 +232,10 @@ class OutputHandlers:
         self.world.after(self.world.names_ns, self._name_resolved, process, asked)
 
     def _name_resolved(self, process: Process, asked: Resolve) -> None:
-        host = self.world.names.get(asked.name)
-        place = None if host is None else (host, asked.port)
-        self.world.notify(process, NameResolved(asked.name, asked.port, place), asked.net)
+        found = self.world.names.get(asked.name, ())
+        places = tuple((host, asked.port) for host in ((found,) if isinstance(found, str) else found))
+        self.world.notify(process, NameResolved(asked.name, asked.port, places[0] if places else None, places[1:]),
+                          asked.net)
 
     def _log_entry(self, process: Process, note: LogEntry) -> None:
         self.world.remark(f"{process.incarnation} {note.level}: {note.text}")

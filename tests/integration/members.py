@@ -29,19 +29,19 @@ CLAIMS: list[socket.socket] = []            # what other runs of the tests see o
 class Member:
     """One process. `events` grows as it prints; `wait` looks at the events since the mark.
 
-    sources: where its package lies, None: this one.
+    sources: where its package lies, None: this one. prefix: a command that runs the one given to it.
     """
 
     def __init__(
         self, name: str, stack: str, cluster: str, properties: dict[str, object], options: Iterable[str] = (),
-        sources: Path | None = None,
+        sources: Path | None = None, prefix: Iterable[str] = (),
     ) -> None:
         self.name = name
         self.events: list[Event] = []
         self.changed = threading.Condition()
         self.errors = ""
-        command = [sys.executable, "-m", "jgroups_py", "member", "--stack", stack, "--cluster", cluster, "--name", name,
-                   *options]
+        command = [*prefix, sys.executable, "-m", "jgroups_py", "member", "--stack", stack, "--cluster", cluster,
+                   "--name", name, *options]
         for key, value in properties.items():
             command += ["-p", f"{key}={value}"]
         environment = None if sources is None else {**os.environ, "PYTHONPATH": str(sources)}

@@ -8,10 +8,10 @@ import pytest
 
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import NameResolved
-from jgroups_py.model.name_resolution import NameResolver, parse_resolvers, split_place
+from jgroups_py.model.name_resolution import MAX_ADDRESSES, NameResolver, parse_resolvers, split_place
 from jgroups_py.model.outputs import Resolve
 from jgroups_py.runtime.name_resolution.resolver_threads import THREADS, Resolving
-from jgroups_py.runtime.name_resolution.resolvers import DnsResolver, find_place, make_resolvers
+from jgroups_py.runtime.name_resolution.resolvers import DnsResolver, find_places, make_resolvers
 from tests.runtime.helpers import eventually
 
 
@@ -40,6 +40,18 @@ class Hanging(NameResolver):
         return "10.0.0.6"
 
 
+class Many(NameResolver):
+    """A name server with several addresses for a name; some of them are none."""
+
+    def resolve(self, host: str, parameter: str, again: bool) -> str | None:
+        return self.resolve_all(host, parameter, again)[0]
+
+    def resolve_all(self, host: str, parameter: str, again: bool) -> list[str]:
+        if host == "few":
+            return ["10.0.0.1", "nonsense", "10.0.0.2", "10.0.0.1"]
+        return [f"10.{number // 256}.{number % 256}.1" for number in range(5000)]
+
+
 class Raising(NameResolver):
     """Is broken."""
 
@@ -52,14 +64,21 @@ def own(cls: type[NameResolver]) -> str:
 
 
 def found(chain: str, name: str, port: int = 1) -> tuple[str, int] | None:
-    return find_place(make_resolvers(parse_resolvers(chain)), name, port, "endpoint", False)
+    places = find_places(make_resolvers(parse_resolvers(chain)), name, port, "endpoint", False)
+    return places[0] if places else None
 
 
 def test_a_name_is_looked_up_and_then_resolved() -> None:
     Own.asked.clear()
-    assert find_place(make_resolvers(parse_resolvers(own(Own))), "old", 1, "bootstrap", True) == ("10.0.0.5", 9)
+    assert find_places(make_resolvers(parse_resolvers(own(Own))), "old", 1, "bootstrap", True) == (("10.0.0.5", 9),)
     assert Own.asked == [("moved", "bootstrap", True)]
     assert Own().name() == "Own"
+
+
+def test_all_addresses_of_a_name_are_found_each_once_and_no_more_than_are_of_use() -> None:
+    assert find_places(make_resolvers(parse_resolvers(own(Many))), "few", 7, "endpoint", False) == (
+        ("10.0.0.1", 7), ("10.0.0.2", 7))
+    assert len(find_places(make_resolvers(parse_resolvers(own(Many))), "many", 7, "endpoint", False)) == MAX_ADDRESSES
 
 
 def test_the_first_resolver_of_a_chain_that_answers_decides() -> None:
@@ -86,6 +105,7 @@ def test_a_file_is_read_again_each_time_and_nonsense_in_it_hides_nothing(tmp_pat
 def test_the_system_resolves_this_host_and_no_impossible_name() -> None:
     assert DnsResolver().resolve("localhost", "endpoint", False) == "127.0.0.1"
     assert DnsResolver().resolve("no-such-host.invalid", "endpoint", False) is None
+    assert DnsResolver().resolve_all("no-such-host.invalid", "endpoint", False) == ()
 
 
 @pytest.mark.parametrize(("text", "place"), [

@@ -16,6 +16,39 @@ from jgroups_py.simulator.world import World, millis, seconds
 PORT = 7800
 
 
+def found_by_name(**properties: Any) -> StackSpec:
+    """stacks/tcp.xml, where members are found by the name chat."""
+    _, _, *rest = load("tcp").layers
+    return load([("TCP", {"bind_port": PORT, "port_range": 0}),
+                 ("DNS_PING", {"dns_query": "chat", "port_range": 0, **properties}), *rest])
+
+
+def test_a_service_of_several_hosts_is_one_group_and_one_whose_record_comes_later_joins_it() -> None:
+    world = World(1)
+    world.names["chat"] = (world.ip("A"), world.ip("B"))           # also while they are not ready
+    for name in "AB":
+        world.start(name, found_by_name())
+    world.run_for(seconds(5))
+    assert world.agreed("AB")
+    world.start("C", found_by_name())                              # it asks A and B, so it needs no record of its own
+    world.run_for(seconds(5))
+    assert world.agreed("ABC")
+
+
+def test_groups_whose_records_were_not_there_at_first_merge_once_they_are() -> None:
+    world = World(1)
+    for name in "AB":                                              # a service that publishes ready pods only
+        world.ip(name)
+        world.start(name, found_by_name())
+    world.run_for(seconds(10))
+    assert [world.view_names(name) for name in "AB"] == [["A"], ["B"]]
+    world.names["chat"] = (world.ip("A"),)
+    world.run_for(seconds(60))
+    world.names["chat"] = (world.ip("A"), world.ip("B"))
+    world.run_for(seconds(90))
+    assert world.agreed("AB")
+
+
 def udp_with(**names: Any) -> StackSpec:
     """stacks/udp.xml with NAMES, at a fixed port."""
     rest = load("udp").layers[1:]

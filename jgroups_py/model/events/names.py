@@ -22,8 +22,14 @@ class ResolveName(Event):
 
 @attrs.frozen
 class NameResolved(Event):
-    """Up: `name` with `port` is at `place`; None: no resolver can resolve it now."""
+    """Up: `name` with `port` is at `place`, and at `others` too; None: no resolver can resolve it now."""
 
     name: str
     port: int
     place: PhysicalAddress | None
+    others: tuple[PhysicalAddress, ...] = ()
+
+    @property
+    def places(self) -> tuple[PhysicalAddress, ...]:
+        """All of them."""
+        return () if self.place is None else (self.place, *self.others)

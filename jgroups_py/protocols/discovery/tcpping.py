@@ -1,32 +1,16 @@
-"""TCPPING: discovery by a list of hosts, each with a range of ports.
-
-Hosts are addresses or names. A name is resolved (ResolveName) when it is first needed, and again while no answer comes
-from its address, so that a member that restarts at another address is found. Requests also go to members that have sent
-requests or responses (dynamic hosts), so that groups whose coordinators are not in the list find each other after a
-partition.
-
-Source: JGroups TCPPING.java (initial_hosts, port_range, dynamic hosts); resolving again: Aeron's re-resolution.
-"""
+"""TCPPING: discovery by a list of hosts in the stack file (host_list.py). Source: JGroups TCPPING.java."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import ClassVar
 
 import attrs
 
 from jgroups_py.model.address import PhysicalAddress
-from jgroups_py.model.batch import Batch
-from jgroups_py.model.counters import counter, declare
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.events import AddressesKnown, NameResolved, SendTo
-from jgroups_py.model.units import count, duration, parsed
-from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig, DiscoveryRequest, DiscoveryResponse
-from jgroups_py.protocols.discovery.hosts import Hosts
-from jgroups_py.stack.protocol import on
+from jgroups_py.model.units import parsed
+from jgroups_py.protocols.discovery.host_list import MAX_PORT, HostList, HostListConfig
 
 _HOST = re.compile(r"(?:\[(?P<ip6>[0-9a-fA-F:.]+)\]|(?P<host>[^\[\]:\s]+))(?:\[(?P<port>[0-9]+)\]|:(?P<colon>[0-9]+))")
-MAX_PORT = 65535
 
 
 def parse_hosts(value: str | tuple[PhysicalAddress, ...]) -> tuple[PhysicalAddress, ...]:
@@ -50,81 +34,21 @@ def parse_hosts(value: str | tuple[PhysicalAddress, ...]) -> tuple[PhysicalAddre
 
 
 @attrs.frozen
-class TcpPingConfig(DiscoveryConfig):
+class TcpPingConfig(HostListConfig):
     """Properties of TCPPING."""
 
-    ignored: ClassVar[dict[str, str]] = DiscoveryConfig.ignored
-
     initial_hosts: tuple[PhysicalAddress, ...] = parsed(
-        (), parse=parse_hosts, unit="host[port],...", doc="Addresses of possible members, for example "
-        '"10.0.0.1[7800],10.0.0.2:7800". One running member of the group in the list is enough.')
-    reresolve_ns: int = duration(
-        "5s", name="reresolve", doc="A name of initial_hosts is resolved again when no answer has come from there "
-        "for so long; 0: never. Lower finds a moved member sooner and loads the resolvers more.")
-    port_range: int = count(1, most=1000, doc="How many more ports above each listed one are tried.")
-    max_dynamic_hosts: int = count(2000, doc="How many addresses of members that are not in the list are kept.")
-    dynamic_age_ns: int = duration("1h", doc="How long requests go to such an address after it was last received. "
-                                   "Lower ends requests to members that are gone; higher heals longer partitions.")
+        (), parse=parse_hosts, unit="host[port],...", doc="Addresses or names of possible members, for example "
+        '"10.0.0.1[7800],10.0.0.2:7800". One running member of the group in the list is enough. Of a name with several '
+        "addresses all are tried.")
 
 
-class TcpPing(Discovery):
-    """Sends the request to each host of a list, and to the dynamic hosts."""
+class TcpPing(HostList):
+    """Sends the request to `initial_hosts`."""
 
     Config = TcpPingConfig
     config: TcpPingConfig
-    COUNTERS = declare(
-        counter("names_looked_up", "Host names given to the resolvers."),
-        counter("names_found", "Host names for which an address was found."),
-    )
 
     def start(self) -> None:
         super().start()
-        self.listed = Hosts(self.config.initial_hosts, self.config.reresolve_ns, self.ports)
-        self.dynamic: dict[PhysicalAddress, int] = {}      # physical address -> when it was last received, ns
-        self.latest: Batch | None = None                   # the latest request, for names resolved during a search
-
-    def ports(self, first: PhysicalAddress) -> tuple[PhysicalAddress, ...]:
-        """The physical addresses of one entry of the list: its port and `port_range` more above it."""
-        host, port = first
-        return tuple((host, port + more) for more in range(self.config.port_range + 1) if port + more <= MAX_PORT)
-
-    def send_request(self, request: Batch) -> None:
-        self.latest = request
-        for wanted in self.listed.due(self.now_ns):
-            self.count("names_looked_up")
-            self.pass_down(wanted)
-        oldest_ns = self.now_ns - self.config.dynamic_age_ns
-        self.dynamic = {physical: stored_ns for physical, stored_ns in self.dynamic.items() if stored_ns >= oldest_ns}
-        self.send_to_all((*self.listed, *self.dynamic), request)
-
-    def send_to_all(self, places: Iterable[PhysicalAddress], request: Batch) -> None:
-        mine = self.addresses.my_physical()
-        for place in places:
-            if place != mine:
-                self.pass_down(SendTo(place, request))
-
-    @on(NameResolved)
-    def resolved(self, event: NameResolved) -> None:
-        """Send the latest request to the addresses of a resolved name at once if a search is under way."""
-        places = self.listed.resolved(event, self.now_ns)
-        if places:
-            self.count("names_found")
-        if self.search is not None and self.latest is not None:
-            self.send_to_all(places, self.latest)
-
-    def add(self, message: DiscoveryRequest | DiscoveryResponse) -> None:
-        self.listed.answered(message.physical, self.now_ns)
-        super().add(message)
-
-    @on(AddressesKnown)
-    def addresses_known(self, event: AddressesKnown) -> None:
-        """Keep the addresses that GMS passes down: after a partition requests go to the members of earlier views."""
-        for physical in event.book.values():
-            self.store_address(physical)
-
-    def store_address(self, physical: PhysicalAddress) -> None:
-        if physical not in self.listed and physical != self.addresses.my_physical():
-            self.dynamic.pop(physical, None)           # the most recent ones stand last
-            while len(self.dynamic) >= max(1, self.config.max_dynamic_hosts):
-                del self.dynamic[next(iter(self.dynamic))]
-            self.dynamic[physical] = self.now_ns
+        self.listed = self.hosts(self.config.initial_hosts)

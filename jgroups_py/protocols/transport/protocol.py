@@ -127,7 +127,7 @@ class UdpConfig(TransportConfig):
     mcast_port: int = count(45588, least=1, most=65535, doc="Port of the multicast address.")
     ip_ttl: int = count(0, most=255, also=("mcast_ttl",), doc="How many routers multicasts may pass; 0: this host.")
     ip_mcast: bool = flag(True, doc="false: a multicast is sent to each member separately; discovery then needs "
-                          "TCPPING or FILE_PING.")
+                          "TCPPING, DNS_PING or FILE_PING.")
     ucast_recv_buf_bytes: int = size("5M", name="ucast_recv_buf_size", doc="Socket buffer for unicasts.")
     ucast_send_buf_bytes: int = size("1M", name="ucast_send_buf_size", doc="Socket buffer for sending.")
     mcast_recv_buf_bytes: int = size("5M", name="mcast_recv_buf_size", doc="Socket buffer for multicasts.")

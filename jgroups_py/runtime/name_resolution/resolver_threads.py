@@ -10,10 +10,11 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.events import NameResolved
 from jgroups_py.model.name_resolution import Chain, NameResolver
 from jgroups_py.model.outputs import Resolve
-from jgroups_py.runtime.name_resolution.resolvers import find_place, make_resolvers
+from jgroups_py.runtime.name_resolution.resolvers import find_places, make_resolvers
 
 log = logging.getLogger("jgroups_py")
 
@@ -52,18 +53,19 @@ class Resolving:
                     self._threads -= 1
                     return
                 request = self._waiting.popleft()
-            place = self._find(request)
+            places = self._find(request)
             with self._lock:
                 del self._in_progress[request.net, request.name, request.port, request.chain]
-            self._answer(request.net, NameResolved(request.name, request.port, place))
+            self._answer(request.net, NameResolved(
+                request.name, request.port, places[0] if places else None, places[1:]))
 
-    def _find(self, request: Resolve) -> tuple[str, int] | None:
+    def _find(self, request: Resolve) -> tuple[PhysicalAddress, ...]:
         try:
             with self._lock:
                 resolvers = self._chains.get(request.chain)
                 if resolvers is None:
                     resolvers = self._chains[request.chain] = make_resolvers(request.chain)
-            return find_place(resolvers, request.name, request.port, request.parameter, request.again)
+            return find_places(resolvers, request.name, request.port, request.parameter, request.again)
         except Exception:
             log.exception("a resolver raised while it looked for %s:%d", request.name, request.port)
-            return None
+            return ()

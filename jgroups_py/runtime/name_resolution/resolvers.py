@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from itertools import islice
 
 from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.name_resolution import (
     DNS,
     FILE,
+    MAX_ADDRESSES,
     STATIC,
     Chain,
     NameResolver,
@@ -24,12 +26,16 @@ class DnsResolver(NameResolver):
     """The system's resolver: /etc/hosts, DNS, or what else it is configured for. May block for many seconds."""
 
     def resolve(self, host: str, parameter: str, again: bool) -> str | None:
-        """The first address; IPv4 only, as the transports are."""
+        """The first address."""
+        return next(iter(self.resolve_all(host, parameter, again)), None)
+
+    def resolve_all(self, host: str, parameter: str, again: bool) -> Sequence[str]:
+        """All addresses; IPv4 only, as the transports are."""
         try:
             found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_DGRAM)
         except (OSError, ValueError):                        # unknown, or not a valid name
-            return None
-        return str(found[0][4][0]) if found else None
+            return ()
+        return list(dict.fromkeys(str(place[0]) for *_, place in found))
 
 
 class TableResolver(NameResolver):
@@ -88,16 +94,17 @@ def make_resolvers(chain: Chain) -> list[NameResolver]:
     return made
 
 
-def find_place(
+def find_places(
     resolvers: Sequence[NameResolver], name: str, port: int, parameter: str, again: bool,
-) -> PhysicalAddress | None:
-    """Where the first resolver that knows finds `name`; None if none does."""
+) -> tuple[PhysicalAddress, ...]:
+    """Where the first resolver that knows `name` finds it: each address once; none if no resolver does."""
     for resolver in resolvers:
         try:
             host, at = split_place(resolver.lookup(f"{name}:{port}", parameter, again))
         except ConfigError:                                  # a malformed row of a table
             continue
-        address = host if is_address(host) else resolver.resolve(host, parameter, again)
-        if address is not None and is_address(address):
-            return address, at
-    return None
+        addresses = (host,) if is_address(host) else resolver.resolve_all(host, parameter, again)
+        places = [(address, at) for address in islice(addresses, MAX_ADDRESSES) if is_address(address)]
+        if places:
+            return tuple(dict.fromkeys(places))
+    return ()

@@ -5,11 +5,13 @@ from itertools import pairwise
 
 import pytest
 
+from jgroups_py.config.load import load
 from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import Connect, FindMembers, NameResolved, ResolveName, SendTo
 from jgroups_py.model.outputs import LogEntry, Resolve
 from jgroups_py.model.units import NS_PER_MS, seconds
+from jgroups_py.protocols.discovery.dns_ping import DnsPing, DnsPingConfig
 from jgroups_py.protocols.discovery.tcpping import TcpPing, TcpPingConfig
 from jgroups_py.protocols.name_service import Names, NamesConfig
 from jgroups_py.protocols.name_service.gossip import MAX_NAMES, NameGossip
@@ -217,6 +219,64 @@ def test_a_request_goes_to_a_host_by_name_as_soon_as_it_is_resolved() -> None:
     assert places(made) == [PEER]
     made.up(NameResolved("b", 7800, PEER))
     assert places(made) == []
+
+
+def test_a_name_of_several_hosts_leads_to_all_of_them_and_each_gets_the_request_once() -> None:
+    made = searching("b:7800", refresh_ns=seconds(30))
+    places(made)
+    more = [(f"10.0.0.{number}", 7800) for number in range(10, 15)]
+    made.up(NameResolved("b", 7800, more[0], tuple(more[1:3])))
+    assert places(made) == more[:3]
+    made.up(NameResolved("b", 7800, more[2], (more[0], more[1])))             # a name server turns its answers
+    assert places(made) == []
+    made.up(NameResolved("b", 7800, more[1], (more[2], more[3])))             # one is gone, another one new
+    assert places(made) == [more[3]]
+    made.advance(600)
+    assert set(places(made)) == set(more[1:4])
+
+
+def test_a_name_that_answers_is_resolved_again_all_the_same_since_more_hosts_may_have_it() -> None:
+    made = searching("b:7800", refresh_ns=seconds(3), reresolve_ns=0)
+    made.up(NameResolved("b", 7800, PEER))
+    made.advance(2900)
+    assert made.passed_down(ResolveName) == [ResolveName("b", 7800)]
+    made.advance(700)
+    assert made.passed_down(ResolveName) == [ResolveName("b", 7800, again=True)]
+    never = searching("b:7800", refresh_ns=0, reresolve_ns=0)
+    never.up(NameResolved("b", 7800, PEER))
+    never.advance(50_000)
+    assert never.passed_down(ResolveName) == [ResolveName("b", 7800)]
+
+
+def test_dns_ping_looks_at_its_own_port_unless_another_one_is_configured() -> None:
+    for properties, port in (({}, 7800), ({"dns_port": 9000}, 9000)):
+        made = Bench(StubPorts(), DnsPing(DnsPingConfig(dns_query="chat, more", port_range=0, **properties)))
+        made.down(FindMembers(seconds(60), True))
+        assert made.passed_down(ResolveName) == [ResolveName("chat", port), ResolveName("more", port)]
+        made.up(NameResolved("chat", port, ("10.0.0.8", port), (("10.0.0.9", port),)))
+        assert places(made) == [("10.0.0.8", port), ("10.0.0.9", port)]
+
+
+@pytest.mark.parametrize(("properties", "problem"), [
+    ({}, "DNS_PING needs dns_query: the name whose addresses are possible members"),
+    ({"dns_query": "chat:7800"}, "'chat:7800' has a port; a record of type A has none: set dns_port"),
+    ({"dns_query": "a b"}, "'a b' is no name; separate names by commas"),
+    ({"dns_query": "chat", "dns_record_type": "SRV"}, "dns_record_type 'SRV' is not supported; only A is"),
+    ({"dns_query": "chat", "dns_record_type": "AAAA"}, "transports have IPv4 addresses"),
+])
+def test_what_dns_ping_cannot_do_is_an_error_that_says_what_can_be(properties: dict[str, str], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        DnsPingConfig(**properties)
+
+
+def test_members_with_a_port_each_cannot_be_found_by_a_name_alone() -> None:
+    transport, _, *rest = load("tcp").layers
+    def stack(**properties: int) -> object:
+        return load([("TCP", properties), ("DNS_PING", {"dns_query": "chat"}), *rest])
+    assert transport.name == "TCP"
+    with pytest.raises(ConfigError, match=r"with bind_port=0 \(TCP\) each has another one; set bind_port"):
+        stack(bind_port=0)
+    stack(bind_port=7800)
 
 
 def test_an_unknown_name_is_resolved_once_a_second() -> None:
