@@ -111,7 +111,7 @@ def keys_for(segment: ArchiveSegment) -> ArchiveKeys | None:
     """The keys with which a segment is read.
 
     Raises:
-        ConfigError: it is encrypted and no keys were given, or it is not and they were: it may be of anybody.
+        ConfigError: it is encrypted and no keys were given, or it is not and they were: it may be forged.
     """
     keys: ArchiveKeys | None = segment.keys
     if segment.encrypted and keys is None:
@@ -185,7 +185,7 @@ class Opened(io.RawIOBase):
 
     Raises:
         ConfigError: its key is missing.
-        NotOpenedError: its end does not open, later: what is read does not.
+        NotOpenedError: its last piece does not open; reading raises it for any other piece.
     """
 
     def __init__(self, path: Path, keys: ArchiveKeys, place: bytes) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 
 from jgroups_py.model.errors import ConfigError
 
+MAX_TRUST_BYTES = 4 << 20                   # of a file of identities or certificates
+
 
 class Secrets(ABC):
     """forks: changes when the process was forked: what was drawn before is then known to two processes."""

@@ -1,9 +1,5 @@
-"""Reports for operators, as values for JSON: the members known to a member, and their changes.
-
-A group with GMS has views: the members of the view are the members, and one that is no longer in it failed or left.
-SWIM alone has no views: each member is alive, suspect, failed or left. Under GMS, SWIM (where it detects failures)
-adds its measurements.
-"""
+"""Reports for operators, as values for JSON: changes of the members (node/reports.py has the members themselves), and
+the configuration of a stack."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -11,7 +7,7 @@ from typing import Any
 
 from jgroups_py.config.properties import table_of
 from jgroups_py.config.spec import StackSpec
-from jgroups_py.model.address import Address, PhysicalAddress
+from jgroups_py.model.address import Address
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.outputs import (
     GlobalViewInstalled,
@@ -21,49 +17,11 @@ from jgroups_py.model.outputs import (
     UserEvent,
     ViewInstalled,
 )
-from jgroups_py.model.ports import AddressBook, MemberTable, ViewSource
-from jgroups_py.model.swim_member import REFUTED, SUSPECTED, Member
-from jgroups_py.model.units import NS_PER_MS
+from jgroups_py.model.swim_member import REFUTED, SUSPECTED
 from jgroups_py.model.view import View
-from jgroups_py.node.node import Node
+from jgroups_py.node.reports import member_facts
 
 Facts = dict[str, Any]
-
-
-def members_report(node: Node) -> Facts:
-    """This member and all members known to it, as `jgroups members --json` prints them."""
-    table: MemberTable | None = node.local.find(MemberTable)
-    views: ViewSource | None = node.local.find(ViewSource)
-    known = table.known_members() if table is not None else ()
-    if views is None:
-        return {"member": known[0].name if known else node.name, "cluster": node.cluster, "view": None,
-                "members": [member_facts(member) for member in known]}
-    view = views.current_view()
-    measured = {member.address: member for member in known}
-    book: AddressBook = node.local.find(AddressBook)
-    members = view.members if view is not None else ()
-    return {"member": str(node.me), "cluster": node.cluster, "view": None if view is None else str(view.id),
-            "members": [in_view(member, book.physical_of(member), measured.get(member)) for member in members]}
-
-
-def member_facts(member: Member) -> Facts:
-    """A member, as known to SWIM."""
-    return {"name": member.name, "uuid": member.address.raw.hex(), "address": place_text(member.place),
-            "state": member.state, "incarnation": member.incarnation, "tags": dict(member.tags),
-            "weight": member.weight, "rtt_ms": None if member.rtt_ns is None else round(member.rtt_ns / NS_PER_MS, 3)}
-
-
-def in_view(address: Address, place: PhysicalAddress | None, measured: Member | None) -> Facts:
-    """A member of a view; measured: the same member in SWIM."""
-    facts = {} if measured is None else member_facts(measured)
-    facts.update({"name": str(address), "uuid": address.raw.hex(), "address": place_text(place)})
-    return {"name": "", "uuid": "", "address": "", "state": "alive", "incarnation": None, "tags": {}, "weight": None,
-            "rtt_ms": None, **facts}
-
-
-def place_text(place: PhysicalAddress | None) -> str:
-    """host:port; "" if it is not known."""
-    return "" if place is None else f"{place[0]}:{place[1]}"
 
 
 class Changes:

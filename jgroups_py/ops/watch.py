@@ -18,7 +18,8 @@ from jgroups_py.model.address import Address
 from jgroups_py.model.errors import NotConnectedError
 from jgroups_py.model.outputs import Output
 from jgroups_py.node.node import Node
-from jgroups_py.ops.reports import Changes, Facts, members_report
+from jgroups_py.node.reports import members_report
+from jgroups_py.ops.reports import Changes, Facts
 
 ANSWER_SECONDS = 5.0                        # timeout of a question to the loop thread
 MOST_WAITING = 1000                         # facts queued for one slow follower

@@ -39,6 +39,7 @@ from jgroups_py.model.outputs import (
     StoreEntry,
     Traced,
 )
+from jgroups_py.model.secrets import MAX_TRUST_BYTES
 from jgroups_py.model.units import millis
 from jgroups_py.node.node import Node
 from jgroups_py.runtime.disk.disk import Durable
@@ -52,7 +53,6 @@ from jgroups_py.runtime.sockets.stack_sockets import LINKS_AND_STREAMS, LinkOrSt
 from jgroups_py.runtime.sockets.udp import Frames
 from jgroups_py.runtime.token_checks import TokenChecks
 from jgroups_py.runtime.trace_log import drops_are_logged, requested_trace, write
-from jgroups_py.sealing.identities import MAX_TRUST_BYTES
 from jgroups_py.system.secrets import SECRETS, Stamp, read_checked, read_keyring, stamp_of
 
 log = logging.getLogger("jgroups_py")

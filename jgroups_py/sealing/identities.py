@@ -40,7 +40,6 @@ REVOKED_FORMAT: Final = "jgroups revoked keys 1"
 MEMBER, RELAY, OPERATOR = "member", "relay", "operator"
 ROLES: Final = (MEMBER, RELAY, OPERATOR)
 KEY_KINDS: Final = ("ed25519", "sha256")
-MAX_TRUST_BYTES: Final = 4 << 20       # of each of these files
 _BEGIN: Final = b"-----BEGIN "
 
 

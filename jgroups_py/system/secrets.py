@@ -6,8 +6,7 @@ import stat
 from pathlib import Path
 
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.secrets import Secrets
-from jgroups_py.sealing.identities import MAX_TRUST_BYTES
+from jgroups_py.model.secrets import MAX_TRUST_BYTES, Secrets
 from jgroups_py.sealing.keyring import MAX_FILE_BYTES, GroupKeyring, parse_keyring
 from jgroups_py.system.filesystem import FILE_MODE, OTHERS, sync_path
 

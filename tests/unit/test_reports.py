@@ -11,7 +11,8 @@ from jgroups_py.model.outputs import (
 )
 from jgroups_py.model.swim_member import FAILED, JOINED, SUSPECTED, UPDATED, Accusation, Member
 from jgroups_py.model.view import GlobalView
-from jgroups_py.ops.reports import Changes, in_view, member_facts
+from jgroups_py.node.reports import in_view, member_facts
+from jgroups_py.ops.reports import Changes
 from jgroups_py.testing.bench import address, view_of
 
 A, B, C = map(address, "ABC")

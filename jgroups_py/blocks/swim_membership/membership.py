@@ -18,7 +18,7 @@ from jgroups_py.model.events import ForceLeave, JoinPlaces, SendUserEvent, SetTa
 from jgroups_py.model.outputs import MemberChanged, Output, UserEvent
 from jgroups_py.model.ports import MemberTable
 from jgroups_py.model.swim_member import CONFLICT, FAILED, JOINED, MEMBER_LEFT, Accusation, Member
-from jgroups_py.ops.reports import members_report
+from jgroups_py.node.reports import members_report
 from jgroups_py.protocols.swim.config import parse_places
 from jgroups_py.protocols.swim.metadata import pack_tags
 

@@ -8,6 +8,7 @@ from shlex import quote
 
 from jgroups_py.cli.showing import show
 from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.secrets import MAX_TRUST_BYTES
 from jgroups_py.sealing.certificate_authority import DAY_NS, SERIAL_BYTES, new_authority, parse_request, sign_request
 from jgroups_py.sealing.certificates import (
     certificate_key_of,
@@ -18,7 +19,7 @@ from jgroups_py.sealing.certificates import (
     shown,
     time_of,
 )
-from jgroups_py.sealing.identities import MAX_TRUST_BYTES, new_identity
+from jgroups_py.sealing.identities import new_identity
 from jgroups_py.sealing.keyring import new_keyring
 from jgroups_py.sealing.primitives import KEY_BYTES
 from jgroups_py.system.secrets import PUBLIC_MODE, SECRETS, read_checked, write_checked, write_keyring

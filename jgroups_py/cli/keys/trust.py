@@ -11,6 +11,7 @@ from typing import Any
 from jgroups_py.cli.keys.make import checked_days, read_public, roles_of
 from jgroups_py.cli.showing import show
 from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.secrets import MAX_TRUST_BYTES
 from jgroups_py.protocols.relay.sites import trust as sites
 from jgroups_py.sealing.certificate_authority import parse_list, parse_request, sign_list
 from jgroups_py.sealing.certificates import (
@@ -26,7 +27,6 @@ from jgroups_py.sealing.identities import (
     IDENTITY_FORMAT,
     KEY_KINDS,
     KNOWN_FORMAT,
-    MAX_TRUST_BYTES,
     REVOKED_FORMAT,
     KnownMembers,
     RevokedKeys,

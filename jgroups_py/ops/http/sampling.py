@@ -16,8 +16,8 @@ from jgroups_py.channel.session import Session
 from jgroups_py.model.errors import ChannelError
 from jgroups_py.model.ports import SiteReporter, ViewSource
 from jgroups_py.node.node import Node
+from jgroups_py.node.reports import members_report
 from jgroups_py.ops.http.snapshot import MemberReport, Snapshot
-from jgroups_py.ops.reports import members_report
 
 FRESH_SECONDS = 0.25
 ANSWER_SECONDS = 1.0                        # then the last snapshot is shown

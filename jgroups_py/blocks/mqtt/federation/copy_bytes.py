@@ -53,7 +53,7 @@ class StoredDelivery:
 
 @attrs.define(eq=False)
 class SessionCopy:
-    """A session at another node, as far as it was told. begin: since when its owner has it, by the owner's wall clock;
+    """A session at another node, as its owner sent it. begin: since when its owner has it, by the owner's wall clock;
     turn: the number of the owner's latest changes; since_ns: when the connection began or ended; in_flight: None for a
     message of QoS 2 whose PUBREL was sent; seen: the highest number of each origin that is in it."""
 

@@ -23,7 +23,7 @@ from jgroups_py.model.errors import ChannelError, ConfigError
 from jgroups_py.model.outputs import Output, ViewInstalled
 from jgroups_py.model.ports import SiteReporter
 from jgroups_py.node.node import Node
-from jgroups_py.ops.reports import members_report
+from jgroups_py.node.reports import members_report
 
 MAX_GONE = 1_000
 """Members that are listed after they are gone; the oldest are forgotten."""

@@ -1,4 +1,4 @@
-"""The live page's pictures of the demo, made of what the director knows of all members."""
+"""The live page's pictures of the demo, made of the reports of all members to the director."""
 from __future__ import annotations
 
 import time
@@ -11,7 +11,7 @@ from jgroups_py.cli.demo.web.director import LiveDirector
 from jgroups_py.ops.live.growth import Growth
 from jgroups_py.ops.live.picture import LOG_ENTRIES, FlowPicture, LivePicture, LogLine, MemberPicture, SitePicture
 
-RATE_S = 0.5                         # rates are those of so long
+RATE_S = 0.5                         # over which rates are averaged
 SHORTEST_GAP_S = 0.05                # members report no shorter pauses
 INCIDENTS = ("killed", "froze", "cut")
 
