@@ -29,7 +29,15 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from jgroups_py.channel.io_state import TASK_TRANSITIONS, HandoverPolicy, IoOwnership, IoState, WatchdogStep
+from jgroups_py.channel.io_state import (
+    OWNED,
+    RECALLED,
+    TASK_TRANSITIONS,
+    WATCHDOG,
+    HandoverPolicy,
+    IoOwnership,
+    WatchdogStep,
+)
 from jgroups_py.channel.io_thread import LoopThread, always, never
 from jgroups_py.runtime.loop import Loop
 
@@ -97,7 +105,7 @@ class IoTask:
 
     def _wake_reader(self) -> None:
         """Called by the loop: some thread queued something, and no thread checks the queue."""
-        if threading.get_ident() != self._thread or self._io.state is not IoState.OWNED:
+        if threading.get_ident() != self._thread or self._io.state is not OWNED:
             self._loop.wake_poller()
         elif not self._scheduled:
             self._scheduled = True
@@ -110,7 +118,7 @@ class IoTask:
             return
         self._rounds += 1
         self._loop.run_queued()
-        if self._io.state is IoState.OWNED:
+        if self._io.state is OWNED:
             self._rest()
         else:
             self._recall()
@@ -139,8 +147,8 @@ class IoTask:
     def _recall(self) -> None:
         """Ask the watchdog to end its round, if it runs one yet."""
         with self._io.mutex:
-            if self._io.state is IoState.WATCHDOG:
-                self._io.transition(IoState.WATCHDOG, IoState.RECALLED)
+            if self._io.state is WATCHDOG:
+                self._io.transition(WATCHDOG, RECALLED)
         self._loop.wake_poller()
 
     def _rest(self) -> None:
@@ -197,16 +205,16 @@ class IoTask:
         with io.mutex:
             if self._rounds != rounds or not io.rounds.acquire(False):
                 return                                       # it runs again since just now
-            io.transition(IoState.OWNED, IoState.WATCHDOG)
+            io.transition(OWNED, WATCHDOG)
         try:
-            while io.state is IoState.WATCHDOG and not (loop.ended or self._events.is_closed()):
-                loop.round(lambda: io.state is not IoState.WATCHDOG)
+            while io.state is WATCHDOG and not (loop.ended or self._events.is_closed()):
+                loop.round(lambda: io.state is not WATCHDOG)
         finally:
             with io.mutex:
-                io.transition(io.state, IoState.OWNED)
+                io.transition(io.state, OWNED)
                 io.rounds.release()
         if not self._call_soon(self._round):
             self._orphaned()
             with io.mutex:
-                io.transition(IoState.OWNED, IoState.WATCHDOG)
+                io.transition(OWNED, WATCHDOG)
             LoopThread(self._name, loop).run()               # nothing else will run it: the event loop is gone

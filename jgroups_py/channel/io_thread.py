@@ -41,10 +41,18 @@ from collections.abc import Callable, Iterator
 
 from jgroups_py.channel.dispatcher import Dispatcher
 from jgroups_py.channel.io_state import (
+    CALLBACK_RUNNING,
+    CALLBACK_WAITING,
     IN_CALLBACK,
     LEASE_NS,
+    LEASED,
+    LEASED_CALLBACK,
     LEASES,
+    OWNED,
+    RECALLED,
+    STOPPING,
     THREAD_TRANSITIONS,
+    WATCHDOG,
     HandoverPolicy,
     IoOwnership,
     IoState,
@@ -131,7 +139,7 @@ class IoThread:
 
     def _wake_reader(self) -> None:
         """Called by the loop: some thread queued something, and no thread checks the queue."""
-        if self._io.state is IoState.LEASED and not self._io.rounds.locked():
+        if self._io.state is LEASED and not self._io.rounds.locked():
             self.recall()                                    # the thread that leased the loop is between two waits
         else:
             self._loop.wake_poller()
@@ -166,15 +174,15 @@ class IoThread:
     def _rounds_in_callback(self) -> Iterator[bool]:
         io = self._io
         with io.mutex:
-            granted = io.state is IoState.CALLBACK_RUNNING and io.rounds.acquire(False)
+            granted = io.state is CALLBACK_RUNNING and io.rounds.acquire(False)
             if granted:
-                io.transition(IoState.CALLBACK_RUNNING, IoState.CALLBACK_WAITING)
+                io.transition(CALLBACK_RUNNING, CALLBACK_WAITING)
         try:
             yield granted
         finally:
             if granted:
                 with io.mutex:
-                    io.transition(IoState.CALLBACK_WAITING, IoState.CALLBACK_RUNNING)
+                    io.transition(CALLBACK_WAITING, CALLBACK_RUNNING)
                     io.rounds.release()
 
     def _run_on_lease(self, holds: Callable[[], bool]) -> None:
@@ -194,8 +202,8 @@ class IoThread:
         finally:
             with io.mutex:
                 self._leases += 1
-                if io.state is IoState.LEASED_CALLBACK:
-                    io.transition(IoState.LEASED_CALLBACK, IoState.CALLBACK_RUNNING)
+                if io.state is LEASED_CALLBACK:
+                    io.transition(LEASED_CALLBACK, CALLBACK_RUNNING)
                 io.rounds.release()
         if not quiet:
             self.recall()
@@ -207,28 +215,28 @@ class IoThread:
             if not self._policy.is_chain(thread, clock()) or thread == self._main_thread:
                 self.recall()                                # several threads wait in turn: none gets a lease
                 return False
-            if io.state in (IoState.LEASED, IoState.CALLBACK_RUNNING):
+            if io.state in (LEASED, CALLBACK_RUNNING):
                 if not io.rounds.acquire(False):
                     return False                             # leased by another thread
-                if io.state is IoState.CALLBACK_RUNNING:
-                    io.transition(IoState.CALLBACK_RUNNING, IoState.LEASED_CALLBACK)
+                if io.state is CALLBACK_RUNNING:
+                    io.transition(CALLBACK_RUNNING, LEASED_CALLBACK)
                 return True
-            if io.state is not IoState.OWNED:
+            if io.state is not OWNED:
                 return False
-            io.transition(IoState.OWNED, IoState.LEASED)
+            io.transition(OWNED, LEASED)
         self._loop.wake()                                    # the I/O thread ends its round and parks
         if not io.rounds.acquire(timeout=LEASE_SECONDS):
             return False                                     # the I/O thread recalls the lease after LEASE_NS
         with io.mutex:
-            if io.look() is IoState.CALLBACK_RUNNING:        # the I/O thread had callbacks to make first
-                io.transition(IoState.CALLBACK_RUNNING, IoState.LEASED_CALLBACK)
+            if io.state is CALLBACK_RUNNING:        # the I/O thread had callbacks to make first
+                io.transition(CALLBACK_RUNNING, LEASED_CALLBACK)
         return True
 
     def recall(self) -> None:
         """From any thread: a lease ends; the I/O thread runs rounds again."""
         with self._io.mutex:
-            if self._io.state is IoState.LEASED:
-                self._io.transition(IoState.LEASED, IoState.RECALLED)
+            if self._io.state is LEASED:
+                self._io.transition(LEASED, RECALLED)
                 self._unpark.set()
 
     def pump(self, until: Callable[[], bool], timeout: float) -> None:
@@ -290,13 +298,13 @@ class IoThread:
                 break
 
     def _due(self) -> bool:
-        return self._io.state is not IoState.OWNED or self.dispatcher.stopping or self.dispatcher.any_waiting()
+        return self._io.state is not OWNED or self.dispatcher.stopping or self.dispatcher.any_waiting()
 
     def _park(self) -> None:
         """Leave the loop to the thread that leased it, as long as that thread's waits form a chain."""
         before, waiting = self._leases, self.dispatcher.any_waiting
         self._unpark.clear()                                 # before the state is read, so that no wake-up is lost
-        if self._io.state is IoState.LEASED and not waiting():
+        if self._io.state is LEASED and not waiting():
             self._unpark.wait(LEASE_SECONDS)
         if self._policy.lapsed(before, self._leases, waiting()):
             self.recall()
@@ -304,20 +312,20 @@ class IoThread:
     def _take_rounds(self) -> bool:
         """Acquire `rounds`, unless the loop is leased; whether it was acquired."""
         io = self._io
-        if io.state is IoState.LEASED:
+        if io.state is LEASED:
             return False
         # Without the mutex: a thread that leases the loop just now waits for `rounds`, and `_due` ends this round.
         if not io.rounds.acquire(False):
             with io.mutex:
-                if io.look() is IoState.LEASED:
+                if io.state is LEASED:
                     return False
-                if io.state is IoState.OWNED:                # or another thread could lease the loop meanwhile
-                    io.transition(IoState.OWNED, IoState.RECALLED)
+                if io.state is OWNED:                # or another thread could lease the loop meanwhile
+                    io.transition(OWNED, RECALLED)
             self._loop.wake()                                # the thread that runs rounds reads the state again
             io.rounds.acquire()
-        if io.look() is IoState.RECALLED:
+        if io.state is RECALLED:
             with io.mutex:
-                io.transition(IoState.RECALLED, IoState.OWNED)
+                io.transition(RECALLED, OWNED)
         return True
 
     def _deliver(self) -> bool:
@@ -326,8 +334,8 @@ class IoThread:
         if not dispatcher.any_waiting():
             return False
         with io.mutex:
-            leased = io.state is IoState.LEASED and io.rounds.locked()
-            io.transition(io.state, IoState.LEASED_CALLBACK if leased else IoState.CALLBACK_RUNNING)
+            leased = io.state is LEASED and io.rounds.locked()
+            io.transition(io.state, LEASED_CALLBACK if leased else CALLBACK_RUNNING)
             self._slices += 1
         if self._asleep:                                     # after the transition, so that no wake-up is lost
             self._asleep = False
@@ -348,7 +356,7 @@ class IoThread:
         """Run the loop to its end: if the channel was closed inside a callback, no other thread does."""
         io = self._io
         with io.mutex:
-            io.transition(io.state, IoState.STOPPING)
+            io.transition(io.state, STOPPING)
         self._loop.wake()                                    # a thread that runs a round reads the state again
         until_ns = clock() + LEAVE_NS
         with io.rounds:
@@ -387,22 +395,22 @@ class IoThread:
         """Run the loop until the callbacks that were running at the last check have ended."""
         io, loop = self._io, self._loop
         with io.mutex:
-            if io.state is not IoState.CALLBACK_RUNNING or self._slices != slices or not io.rounds.acquire(False):
+            if io.state is not CALLBACK_RUNNING or self._slices != slices or not io.rounds.acquire(False):
                 return                                       # they have ended, or one of them runs rounds itself
-            io.transition(IoState.CALLBACK_RUNNING, IoState.WATCHDOG)
+            io.transition(CALLBACK_RUNNING, WATCHDOG)
         try:
-            while io.look() is IoState.WATCHDOG and not loop.ended:
-                loop.round(lambda: io.state is not IoState.WATCHDOG)
+            while io.state is WATCHDOG and not loop.ended:
+                loop.round(lambda: io.state is not WATCHDOG)
         finally:
             with io.mutex:
-                if io.look() is IoState.WATCHDOG:
-                    io.transition(IoState.WATCHDOG, IoState.CALLBACK_RUNNING)
+                if io.state is WATCHDOG:
+                    io.transition(WATCHDOG, CALLBACK_RUNNING)
                 io.rounds.release()
 
 
 AFTER_CALLBACKS = {
-    IoState.CALLBACK_RUNNING: IoState.OWNED,
-    IoState.WATCHDOG: IoState.RECALLED,
-    IoState.LEASED_CALLBACK: IoState.LEASED,
+    CALLBACK_RUNNING: OWNED,
+    WATCHDOG: RECALLED,
+    LEASED_CALLBACK: LEASED,
 }
 """The state in which callbacks end -> the next one."""

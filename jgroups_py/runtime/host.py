@@ -167,7 +167,7 @@ class Host:
         before, self._last_send = self._last_send, (clock(), sends.sent, threading.get_ident())
         now_ns, sent, thread = self._last_send
         sparse = thread == before[2] and now_ns - before[0] >= SPARSE_NS * (sent - before[1])
-        at_once = sends.nbytes >= FULL_BYTES or (sparse and not self.coalesces_sends)
+        at_once = (sparse and not self.coalesces_sends) or sends.nbytes >= FULL_BYTES
         if at_once and thread != self._main_thread:
             self.loop.combine()
         else:
@@ -188,7 +188,8 @@ class Host:
         node = self.node
         if node is None or self._over:
             return None
-        if self.sends.nbytes:
+        sends = self.sends
+        if sends.uncounted or sends.counted_bytes:           # as `sends.nbytes`, without its call
             self._take(node, now_ns)
         if self._leave_by_ns is not None:
             self._leave_when_sent(node, now_ns)
