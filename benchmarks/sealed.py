@@ -265,7 +265,7 @@ while True:
 
 def flooded_rate(files: Files, garbage: int) -> float:
     """Messages of 1 KB a second from A to B, while another process sends so many frames a second, which look sealed."""
-    port, number, got = free_udp_port(), 30_000, [0]
+    port, number, got = free_udp_port(), 100_000, [0]
 
     def receive_batch(batch: jg.MessageBatch) -> None:
         got[0] += len(batch)
@@ -288,7 +288,7 @@ def flooded_rate(files: Files, garbage: int) -> float:
         for _ in range(number // len(payloads)):
             members[0].send_batch(None, payloads)
         while got[0] < number:
-            assert monotonic() < began + 60, f"{got[0]} of {number} messages came"
+            assert monotonic() < began + 300, f"{got[0]} of {number} messages came"
             sleep(0.001)
         took = monotonic() - began
         refused = members[1].stats()["ENCRYPT"].get("not_opened_dropped", 0)

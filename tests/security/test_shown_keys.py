@@ -1,8 +1,8 @@
 """No key is shown: not in logs and traces at their most verbose, not in `hold_dir`, not in reports.
 
 Two sites run with keys of views and AUTH inside and on the bridge. One of them dies, so that messages for it are
-written to `hold_dir`; all messages are traced, all drops logged. Then everything is searched for each key of the run: of the
-keyrings, the views, the pairs and the exchanges.
+written to `hold_dir`; all messages are traced, all drops logged. Then everything is searched for each key of the run:
+of the keyrings, the views, the pairs and the exchanges.
 """
 from __future__ import annotations
 
