@@ -2,7 +2,7 @@
 meets both.
 
     python -m benchmarks.sealed [--pairs 5] [--sizes 100,1000] [--seconds 1]
-                                [--what multicast,pair,request,join,relay,pause]
+                                [--what multicast,pair,request,join,relay,pause,garbage]
 
 * multicast: processor time a message of all processes, sender and receivers together (`jgroups bench multicast`), at
   most 1.10 of the unsealed one at 100 B, 1.20 at 1 KB, 1.35 at 10 KB
@@ -13,6 +13,8 @@ meets both.
   0.85
 * pause: the longest time without a delivery in a flood of a message each 2 ms, while a key is changed in three phases,
   at most 50 ms; and while two of three members are replaced, by unsealed ones, or by sealed ones with `accept_clear`
+* garbage: messages a second between members while a process without keys sends them frames, at least 0.80 of the rate
+  without; the time that such frames take of a core is in tests/security/test_exhaustion.py
 
 The figures are medians; exits with 1 if one misses its bound.
 """
@@ -36,12 +38,14 @@ import attrs
 import jgroups_py as jg
 from jgroups_py.cli.process_group import free_ports, free_udp_port
 from jgroups_py.sealing.keyring import new_keyring
-from jgroups_py.system.secrets import SECRETS, write_keyring
+from jgroups_py.system.secrets import SECRETS, read_keyring, write_keyring
+from jgroups_py.wire import cluster_id
+from jgroups_py.wire.sealed_head import sealed_head
 
 BOUNDS = {100: 1.10, 1000: 1.20, 10_000: 1.35}
 PAIR_BOUND = 1.30
 REQUEST_US, JOIN_MS = 5.0, 10.0
-PAUSE_MS = 50.0
+PAUSE_MS, FLOODED = 50.0, 0.80
 RELAY_BOUND = 1 / 0.85
 RELAYED, RELAYED_BYTES = 20_000, 1000
 STACKS = Path(__file__).parents[1] / "stacks"
@@ -65,6 +69,11 @@ class Files:
             f'<ENCRYPT keyring="{keyring}" mode="view" sign="pair"/><AUTH authority="psk" secret="{secret}"/>'))
         assert "AUTH" in by_view.read_text(), "sealed.xml has another line of ENCRYPT"
         return cls(keyring, by_view)
+
+    @property
+    def key_id(self) -> bytes:
+        """The id of the keyring's key, as each frame shows it."""
+        return read_keyring(self.keyring)[0].active.id
 
     @property
     def sealed(self) -> tuple[str, ...]:
@@ -237,13 +246,63 @@ def replaced_ms(files: Files, stack: str) -> float:
         return flood.longest_ms
 
 
+GARBAGE = """
+import os, socket, sys, time
+port, rate = int(sys.argv[1]), int(sys.argv[2])
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
+sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 0)
+frame = bytes.fromhex(sys.argv[3])
+print("ready", flush=True)
+began, sent = time.monotonic(), 0
+while True:
+    while sent < rate * (time.monotonic() - began):
+        sock.sendto(frame + os.urandom(100), ("239.8.8.8", port))
+        sent += 1
+    time.sleep(0.005)
+"""
+
+
+def flooded_rate(files: Files, garbage: int) -> float:
+    """Messages of 1 KB a second from A to B, while another process sends so many frames a second, which look sealed."""
+    port, number, got = free_udp_port(), 100_000, [0]
+
+    def receive_batch(batch: jg.MessageBatch) -> None:
+        got[0] += len(batch)
+
+    with ExitStack() as opened:
+        members = [opened.enter_context(jg.JChannel("sealed", name, {"mcast_port": port, "keyring": files.keyring}))
+                   for name in "AB"]
+        members[1].receiver = type("Counting", (), {"receive_batch": staticmethod(receive_batch)})()
+        for member in members:
+            member.connect("flooded")
+        await_view(members, 2)
+        forged = sealed_head(0, files.key_id, cluster_id("flooded"), bytes(32), 1)
+        stranger = subprocess.Popen([sys.executable, "-c", GARBAGE, str(port), str(garbage), forged.hex()],
+                                    stdout=subprocess.PIPE)
+        opened.callback(stranger.wait)
+        opened.callback(stranger.kill)
+        assert stranger.stdout is not None
+        stranger.stdout.readline()
+        payloads, began = [bytes(1000)] * 100, monotonic()
+        for _ in range(number // len(payloads)):
+            members[0].send_batch(None, payloads)
+        while got[0] < number:
+            assert monotonic() < began + 300, f"{got[0]} of {number} messages came"
+            sleep(0.001)
+        took = monotonic() - began
+        refused = members[1].stats()["ENCRYPT"].get("not_opened_dropped", 0)
+        assert bool(garbage) == bool(refused), "the frames did not reach it"
+        return number / took
+
+
 def main() -> int:
     """Measure in pairs; 0 if the claim holds."""
     parser = ArgumentParser()
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--sizes", default="100,1000")
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--what", default="multicast,pair,request,join,relay,pause")
+    parser.add_argument("--what", default="multicast,pair,request,join,relay,pause,garbage")
     args = parser.parse_args()
     wanted, missed = args.what.split(","), 0
     with tempfile.TemporaryDirectory() as folder:
@@ -286,6 +345,13 @@ def main() -> int:
                                   lambda: replaced_ms(files, str(upgrade)))
             print(f"the longest pause while two of three members are replaced: {plain:.1f} ms by unsealed ones, "
                   f"{sealed:.1f} by sealed ones", flush=True)
+        if "garbage" in wanted:
+            for rate in (1_000, 10_000):
+                alone, flooded = pairs(args.pairs, lambda: flooded_rate(files, 0),
+                                       lambda rate=rate: flooded_rate(files, rate))
+                print(f"{rate} forged frames a second: {flooded:.0f} messages a second, {alone:.0f} without: "
+                      f"{flooded / alone:.2f} (at least {FLOODED:.2f})", flush=True)
+                missed += flooded < FLOODED * alone
     return 1 if missed else 0
 
 

@@ -26,7 +26,7 @@ from jgroups_py.protocols.auth.config import AuthConfig
 from jgroups_py.protocols.discovery.base import DiscoveryRequest
 from jgroups_py.protocols.encrypt.protocol import Encrypt, EncryptConfig
 from jgroups_py.protocols.fd_sock.protocol import SuspicionHeader
-from jgroups_py.protocols.gms.headers import Ballot, CutHeader, FlushId, LeaveRequest, Prepare
+from jgroups_py.protocols.gms.headers import Ballot, CutHeader, FlushId, InstallHeader, LeaveRequest, Prepare, ViewKey
 from jgroups_py.protocols.nakack.headers import MulticastData, Retransmission
 from jgroups_py.protocols.relay.headers import Order
 from jgroups_py.protocols.stable.protocol import StabilityVote
@@ -302,6 +302,26 @@ def test_an_insider_can_hold_a_view_up_for_a_while(stacks, tmp_path):
                       for number in range(100, 110)])
     eventually(lambda: all(member.view.id.counter > view.id.counter and len(member.view) == 4
                            for member in all_.others), "another view of the same members")
+    all_.await_view(4)
+    all_.unharmed(4, all_.group.view.id)
+
+
+@pytest.mark.slow
+def test_an_insider_can_decide_a_view_without_another_member_which_comes_back(stacks, tmp_path):
+    """The limit that SECURITY.md names: a ballot of any member may decide a view."""
+    all_ = Besieged(stacks, Files(tmp_path, "keys"), {"mode": "view", "sign": "pair"})
+    insider, view = all_.members["M"], all_.group.view
+    me, (a, b, c) = insider.address, view.members
+    assert me is not None
+    flush, members = FlushId(view.id, Ballot(99, me)), (a, b, c, me)
+    made = View(ViewId(view.id.counter + 1, me), (me, a, b))
+    by_word(insider, [control(me, None, Prepare(flush, members, ()))])
+    sleep(0.3)
+    by_word(insider, [control(me, None, CutHeader(flush, members, (), made.id.counter, dict.fromkeys(members, 2), {}))])
+    sleep(0.3)
+    install = InstallHeader(made, (flush,), (), {}, {})
+    by_word(insider, [Batch(me, each, (), (ViewKey(bytes(32)), install), CONTROL) for each in (a, b, c)])
+    eventually(lambda: all_.others[2].stats()["GMS"].get("times_excluded", 0) > 0, "C is excluded")
     all_.await_view(4)
     all_.unharmed(4, all_.group.view.id)
 
