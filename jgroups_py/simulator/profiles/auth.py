@@ -64,6 +64,7 @@ class AuthProfile(SealedProfile):
     """By seed % 3 a group on UDP, on TCP, or two sites, with identities, an attacker without keys, and intruders."""
 
     name = "auth"
+    symbolic = True
 
     def make_plan(self) -> Plan:
         self.watch = IntruderWatch()
