@@ -122,18 +122,29 @@ class Auth(Protocol, Authenticator, Identities):
         if found == WAITING:
             self.ask(source)
             return WAITING
+        address = Address(source[:ADDRESS_BYTES])
         reason = found if isinstance(found, str) else \
-            self.impostors.get(Address(source[:ADDRESS_BYTES])) or self.unsuited(found)
+            self.impostors.get(address) or self.unsuited(found) or self.owned_by_another(address, found)
         if reason or isinstance(found, str):
             self.drop("identities_refused", None, reason)
             self.warn(f"AUTH refused the process {source[:ADDRESS_BYTES].hex()}: {escaped(reason)}")
             return reason
         self.count("identities_verified")
-        address = Address(source[:ADDRESS_BYTES], found.name)
+        address = Address(address.raw, found.name)
         self.identities.pop(address, None)
         self.identities[address] = found
         self.bound()
         return ""
+
+    def owned_by_another(self, address: Address, identity: Identity) -> str:
+        """Why an address is that of another identity; "": it is not. A member that proves its own identity under the
+        address of another one would be believed as that one, and get its unicasts (K7). Names, not keys: a certificate
+        may be renewed with another key."""
+        names = [member.name for member in self.members if member == address]
+        known = self.identities.get(address)
+        names += [known.name] if known is not None else []
+        other = next((name for name in names if name != identity.name), None)
+        return "" if other is None else f"{identity} shows itself under the address of {escaped(other)!r}"
 
     # --- tokens -----------------------------------------------------------------------------------------------------
 

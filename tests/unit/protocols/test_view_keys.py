@@ -30,7 +30,7 @@ from jgroups_py.wire.sealed_head import (
     read_head,
     sealed_head,
 )
-from tests.unit.protocols.test_auth import KEYS_CONFIG, Authenticated, Suspicions
+from tests.unit.protocols.test_auth import KEYS_CONFIG, Authenticated, Files, Suspicions
 from tests.unit.protocols.test_encrypt import PLACES, exchange
 
 KEY, NEXT_KEY = bytes(range(100, 132)), bytes(range(132, 164))
@@ -243,3 +243,44 @@ def test_properties_that_do_not_fit_are_refused(properties, error):
         EncryptConfig(**properties)
     with pytest.raises(ConfigError, match="mode='view' needs AUTH directly above it"):
         Stack([Udp(UdpConfig()), Encrypt(EncryptConfig(mode="view"))], address("A"), secrets=Viewed("A").secrets)
+
+
+class UnderTheAddressOf(Viewed):
+    """A process with the identity of one member and the address of another one."""
+
+    def __init__(self, name: str, victim: Viewed) -> None:
+        super().__init__(name)
+        self.me = Address(victim.me.raw, name)
+        self.encrypt, self.auth = Encrypt(EncryptConfig(mode="view")), Auth(KEYS_CONFIG)
+        self.stack = Stack([Udp(UdpConfig()), self.encrypt, self.auth, Suspicions()], self.me,
+                           secrets=Files("another salt", self.secrets.files))
+        self.stack.inject(Connect("demo"), 0)
+        self.stack.inject(AddressesKnown({address(each): PLACES[each] for each in PLACES}), 0)
+        self.stack.outputs.clear()
+
+
+@pytest.mark.parametrize("met", [True, False], ids=["victim-has-proven-itself", "victim-is-in-the-view-only"])
+def test_an_insider_cannot_prove_its_own_identity_under_the_address_of_another_member(met):
+    if met:
+        insider, target, victim = group("A", "B", "C")
+    else:
+        (insider, target), victim = group("A", "B"), Viewed("C")
+        target.install("A", "B", "C")
+        target.frames()
+    impostor = UnderTheAddressOf("A", victim)
+    impostor.install("A", "B", "C", key=KEY)
+    for _ in range(3):
+        for _, frame in impostor.sent():
+            target.take(frame, "A")
+        for _, frame in target.sent():
+            impostor.take(frame, "B")
+    found = target.auth.identity_of(victim.me)
+    assert found is None or found.name == "C"
+    assert target.auth.stats()["identities_refused"] == 1
+    assert "A shows itself under the address of 'C'" in target.log()
+    impostor.stack.inject(Batch(impostor.me, None, (b"forged",), (), NO_RELIABILITY), 0)
+    for frame in impostor.frames():
+        target.take(frame, "A")
+    assert target.delivered() == []
+    assert target.auth.contradiction(victim.me) == ""
+    assert target.encrypt.pairs.keys() == ({insider.me.raw, victim.me.raw} if met else {insider.me.raw})
