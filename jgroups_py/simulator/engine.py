@@ -53,6 +53,8 @@ class Engine:
         self.sealed = False                                  # stacks get ENCRYPT (World.seal)
         self.shows_places = False                            # streams say where a frame comes from, as real ones do
         self.tap: Callable[[Process, Frame, bytes], None] | None = None      # sees every frame that is sent (attack/)
+        self.withholds: Callable[[Process, Frame, bytes], bool] | None = None    # keeps frames from their receivers
+        self.drawn_keys: list[bytes] = []                        # all keys that members drew (simulator/secrets.py)
         self._names: dict[str, str] = {}                         # IP address -> name of the (first) process there
         self._next_port = 49152
         self._due: dict[int, list[Due]] = {}                     # time -> items due then
@@ -217,6 +219,8 @@ class Engine:
             self.tap(process, frame, data)
         if refusal := refusal_of_size(len(data), own.stream):
             own.counters.add(refusal)
+        elif self.withholds is not None and self.withholds(process, frame, data):
+            return
         elif frame.to is not None:
             socket = self.sockets.get(frame.to)
             if socket is not None:

@@ -20,15 +20,21 @@ TRUST, REVOKED = "known.json", "revoked.json"            # the files of AUTH, th
 
 class VirtualSecrets(Secrets):
     """Of one incarnation. seed: names it, so that no two draw the same; keyrings, files: path -> the file, the
-    same on all hosts."""
+    same on all hosts; drawn: gets each key that is drawn, for the checker of K14."""
 
-    def __init__(self, seed: str, keyrings: dict[str, GroupKeyring], files: dict[str, bytes]) -> None:
+    def __init__(
+        self, seed: str, keyrings: dict[str, GroupKeyring], files: dict[str, bytes], drawn: list[bytes],
+    ) -> None:
         self._random = Random(f"{seed}/entropy")
         self._keyrings = keyrings
         self._files = files
+        self._drawn = drawn
 
     def draw(self, nbytes: int) -> bytes:
-        return self._random.randbytes(nbytes)
+        made = self._random.randbytes(nbytes)
+        if nbytes == KEY_BYTES:
+            self._drawn.append(made)
+        return made
 
     def keyring(self, path: str) -> GroupKeyring:
         found = self._keyrings.get(path)

@@ -74,7 +74,8 @@ class World(Engine):
             spec, load_bridge = self._sealed_stacks(spec, load_bridge)
         if self.identities:
             spec, load_bridge = self._with_auth(name, spec, load_bridge)
-        secrets = VirtualSecrets(f"{self.seed}/{name}#{number}", self.keyrings, self.files)
+        secrets = VirtualSecrets(f"{self.seed}/{name}#{number}", self.keyrings, self.files,
+                                 self.drawn_keys)
         node = Node(spec, cluster, shown or name, f"{self.seed}/{name}#{number}", self.now_ns, load_bridge=load_bridge,
                     secrets=secrets)
         relay = spec.config_of("RELAY")
@@ -380,7 +381,7 @@ class World(Engine):
         process = self.processes[name]
         if not process.paused:
             return
-        process.paused = False
+        process.paused, process.resumed_ns = False, self.now_ns
         self.remark(f"{name} goes on")
         if process.alive:
             self._plan(self.now_ns, (process, LOCAL, b"", None))

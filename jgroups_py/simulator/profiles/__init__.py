@@ -7,6 +7,7 @@ declares the states that its seeds must reach (`reaches`, keys of coverage.py), 
 from __future__ import annotations
 
 from jgroups_py.simulator.profiles.attacker_site import AttackerSiteProfile
+from jgroups_py.simulator.profiles.attackers import AttackerProfile, FormerMemberProfile, InsiderProfile
 from jgroups_py.simulator.profiles.auth import AuthProfile
 from jgroups_py.simulator.profiles.base import REST_LIMIT_NS, Plan, Profile
 from jgroups_py.simulator.profiles.certificates import CertificatesProfile
@@ -47,6 +48,6 @@ PROFILES: dict[str, type[Profile]] = {
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
         ViewKeysProfile, CertificatesProfile, UpgradeProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile,
-        DictProfile, ReceiptsProfile)}
+        DictProfile, ReceiptsProfile, AttackerProfile, InsiderProfile, FormerMemberProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

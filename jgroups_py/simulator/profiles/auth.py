@@ -114,6 +114,7 @@ class AuthProfile(SealedProfile):
     def judged(self, world: World, found: list[Violation]) -> list[Violation]:
         attacker = attacker_of(world)
         assert isinstance(attacker, SealedAttacker), "`start` makes it"
+        attacker.at_the_end()
         for own in world.identities.values():
             if own.identity.name in self.watch.kinds:
                 at_ns = world.revoked_ns.get(own.identity.key)
