@@ -51,6 +51,7 @@ from jgroups_py.model.outputs import (
     SyncSegments,
     Unreachable,
     ViewInstalled,
+    ViewKeyRenewed,
 )
 from jgroups_py.model.plugins import plugin
 from jgroups_py.model.token_check import ENTRY_POINTS, TokenCheck
@@ -117,7 +118,7 @@ class OutputHandlers:
             MessagesSkipped: self._skipped, OrderUncertain: self._uncertain, CountedAsReceiver: self._counted,
             GroupConnected: self._connected, Resolve: self._resolve, ReadKeyring: self._read_keyring,
             ReadTrust: self._read_trust, CheckToken: self._check_token,
-            MemberChanged: self._member,
+            MemberChanged: self._member, ViewKeyRenewed: self._key_renewed,
         }
 
     def carry_out(self, process: Process, output: Output) -> None:
@@ -316,6 +317,10 @@ class OutputHandlers:
 
     def _command_done(self, process: Process, output: SiteCommandDone) -> None:
         self.world.remark(f"{process.incarnation} answers the operator: {output.error or 'done'}")
+
+    def _key_renewed(self, process: Process, output: ViewKeyRenewed) -> None:
+        self.world.remark(f"{process.incarnation} answers about order {output.number} of a new key: "
+                          f"{output.error or 'done'}")
 
     def _state_advised(self, process: Process, output: StateAdvised) -> None:
         self.world.remark(f"{process.incarnation} is advised to ask {output.site} for a state")

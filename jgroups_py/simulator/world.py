@@ -13,7 +13,7 @@ from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.errors import ChannelClosedError, NotConnectedError
-from jgroups_py.model.events import Event, GetState, SendUntil, SiteCommand, Subscribe, Unsubscribe
+from jgroups_py.model.events import Event, GetState, RenewViewKey, SendUntil, SiteCommand, Subscribe, Unsubscribe
 from jgroups_py.model.outputs import BRIDGE, LOCAL
 from jgroups_py.model.topics import Interest, interest_in
 from jgroups_py.model.units import millis, seconds
@@ -327,6 +327,14 @@ class World(Engine):
         process = self.processes[name]
         self.remark(f"an operator at {process.incarnation} orders: {verb} {site}")
         self.inject_event(process, SiteCommand(self.order_count, verb, site, timeout_ns))
+
+    def renew_key(self, name: str) -> int:
+        """Order a new key of the view at `name`; returns the number of the order."""
+        self.order_count += 1
+        process = self.processes[name]
+        self.remark(f"an operator at {process.incarnation} orders a new key: order {self.order_count}")
+        self.inject_event(process, RenewViewKey(self.order_count))
+        return self.order_count
 
     def inject(self, name: str, item: Batch | Event) -> None:
         """Send a batch or an event down the local stack of `name`, unrecorded."""

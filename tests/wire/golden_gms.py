@@ -20,6 +20,8 @@ from jgroups_py.protocols.gms.headers import (
     Prepare,
     StaleView,
     StateHeader,
+    RenewKey,
+    RenewKeyAnswer,
     ViewKey,
 )
 
@@ -87,6 +89,10 @@ CASES = [
      "000b 0e 00000021" + "0000000000000001010000000000000007" + A16),
     (ViewKey(bytes(range(32))),
      "000b 11 00000020" + "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"),
+    (RenewKey(7),
+     "000b 12 00000008" + "0000000000000007"),
+    (RenewKeyAnswer(7, "no"),
+     "000b 13 0000000c" + "0000000000000007" + "00026e6f"),
     (MergeProposal(ID),
      "000b 0f 00000018" + "0000000000000007" + A16),
 ]

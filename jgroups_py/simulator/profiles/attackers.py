@@ -11,12 +11,15 @@ Another site is profile attacker-site. All guarantees hold, as in the profiles f
 """
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from random import Random
 
 import attrs
 
 from jgroups_py.model.units import NS_PER_S, millis, seconds
+from jgroups_py.sealing.identities import MEMBER, OPERATOR, RELAY
+from jgroups_py.simulator import history as h
 from jgroups_py.simulator.attack.former import RETIRED_KEYS, FormerMember
 from jgroups_py.simulator.attack.insider import INSIDER_KINDS, REMEMBERS
 from jgroups_py.simulator.attack.sealed import SealedAttacker
@@ -32,6 +35,9 @@ from jgroups_py.simulator.profiles.sealed import KINDS, ChangeKey, SealedAttack,
 from jgroups_py.simulator.profiles.view_keys import SIGN, ViewKeysProfile
 from jgroups_py.simulator.world import World
 
+GIVEN = re.compile(r"an operator at (?P<member>\S+) orders a new key: order (?P<number>\d+)$")
+OBEYED = re.compile(r"order obeyed: a new key of the view, of (?P<name>[^\s@]+)(@\S*)?$")
+ANSWERED = re.compile(r"answers about order (?P<number>\d+) of a new key: (?P<answer>.*)$")
 AFTER_HOURS = 20                         # one seed of so many, in which an attack goes on after hours
 
 
@@ -77,6 +83,24 @@ class DeliverLate(Action):
         return "all datagrams that were kept back arrive"
 
 
+@attrs.frozen
+class OrderNewKey(Action):
+    """An operator orders a new key of the view at a member."""
+
+    kind = "order of a new key"
+    name: str
+
+    def do(self, world: World, start: Starter) -> bool:
+        process = world.processes.get(self.name)
+        if process is None or not process.running or process.paused or process.leaving:
+            return False
+        world.renew_key(self.name)
+        return True
+
+    def describe(self) -> str:
+        return f"a new key of the view is ordered at {self.name}"
+
+
 class AttackerProfile(SealedProfile):
     """By seed % 3 a group on UDP, on TCP, or two sites, with a non-member on the path."""
 
@@ -105,6 +129,42 @@ class InsiderProfile(ViewKeysProfile):
 
     name = "attacker-insider"
     attacks = (*INSIDER_KINDS, *INSIDER_KINDS, "resend", "strangers")
+
+    def make_plan(self) -> Plan:
+        plan = super().make_plan()
+        rng = Random(f"{self.seed}/orders")
+        self.operators = {name: rng.random() < 0.5 for name in self.members}
+        orders = [OrderNewKey(rng.randrange(seconds(1), plan.stop_ns), rng.choice(self.members))
+                  for _ in range(rng.choice((0, 1, 2, 4)))]
+        # One when nothing fails any more, which must be carried out.
+        self.last = OrderNewKey(plan.stop_ns, rng.choice(self.members))
+        return attrs.evolve(plan, faults=in_order([*plan.faults, *orders, self.last]))
+
+    def roles_of(self, member: str) -> tuple[str, ...]:
+        return (MEMBER, RELAY, OPERATOR) if self.operators[member] else (MEMBER, RELAY)
+
+    def judged(self, world: World, found: list[Violation]) -> list[Violation]:
+        return [*super().judged(world, found), *self.orders(world)]
+
+    def orders(self, world: World) -> Iterator[Violation]:
+        """K2: a new key is ordered by operators alone. L: what one orders is done, if its process runs to the end."""
+        ordered: dict[str, str] = {}                         # number -> the incarnation
+        for entry in world.history.entries:
+            text = entry.text if isinstance(entry, h.Remark) else ""
+            if obeyed := OBEYED.search(text):
+                if not self.operators.get(obeyed["name"]):
+                    yield Violation("K2", f"the order of {obeyed['name']}, no operator, is obeyed", entry.at_ns)
+            elif given := GIVEN.search(text):
+                ordered[given["number"]] = given["member"]
+            elif answer := ANSWERED.search(text):
+                member = ordered.pop(answer["number"])
+                refused = "has not the role" in answer["answer"]
+                if refused == self.operators[member.partition("#")[0]]:
+                    yield Violation("K2", f"the order of {member} is answered: {answer['answer']}", entry.at_ns)
+        for number, member in ordered.items():
+            process = world.processes[member.partition("#")[0]]
+            if process.running and process.incarnation == member:
+                yield Violation("L", f"order {number} of a new key, at {member}, is not answered", world.now_ns)
 
 
 class FormerMemberProfile(AuthProfile):
