@@ -63,11 +63,11 @@ from jgroups_py.simulator.archives import Archives
 from jgroups_py.simulator.disks import Disks
 from jgroups_py.simulator.links import VirtualLinks
 from jgroups_py.simulator.ports import DevicePort
+from jgroups_py.simulator.tokens import TokenService
 from jgroups_py.simulator.process import STATE_CHUNK_BYTES, Process, ProcessPort, Socket
 
 APPLICATION_EVENTS = (ViewInstalled, GlobalViewInstalled, SiteStatusChanged, Unreachable, MessagesLost, MessagesSkipped,
         OrderUncertain, CountedAsReceiver, GroupConnected, Closed)
-CHECK_NS = 20 * NS_PER_MS                # how long an application takes to check a token
 APPLICATION_TICKETS = 1 << 40            # added to the tickets of receipts that channels of applications ask for
 OPEN_NS = NS_PER_MS                      # how long opening sockets or reading a folder takes
 
@@ -84,6 +84,7 @@ class HandlerPort(DevicePort, ProcessPort, Protocol):
     folders: dict[str, dict[str, bytes]]
     keyrings: dict[str, GroupKeyring]
     files: dict[str, bytes]
+    token_service: TokenService
     names: dict[str, str]
     names_ns: int
 
@@ -222,12 +223,16 @@ class OutputHandlers:
         self.world.notify(process, TrustRead(files, self.world.wall_ns(process.name)), asked.net)
 
     def _check_token(self, process: Process, asked: CheckToken) -> None:
-        check = plugin(asked.check, ENTRY_POINTS, TokenCheck)()
-        answer = check.check(asked.token, asked.key)
-        self.world.after(CHECK_NS, self._token_checked, process, asked, answer)
+        takes_ns, fails = self.world.token_service.draw(self.world.now_ns)
+        answer, problem = None, "its check failed"
+        if takes_ns >= asked.timeout_ns:
+            problem = "its check took too long"
+        elif not fails:
+            answer, problem = plugin(asked.check, ENTRY_POINTS, TokenCheck)().check(asked.token, asked.key), ""
+        self.world.after(min(takes_ns, asked.timeout_ns), self._token_checked, process, asked, answer, problem)
 
-    def _token_checked(self, process: Process, asked: CheckToken, answer: Any) -> None:
-        self.world.notify(process, TokenChecked(asked.number, answer), asked.net)
+    def _token_checked(self, process: Process, asked: CheckToken, answer: Any, problem: str) -> None:
+        self.world.notify(process, TokenChecked(asked.number, answer, problem), asked.net)
 
     def _resolve(self, process: Process, asked: Resolve) -> None:
         self.world.after(self.world.names_ns, self._name_resolved, process, asked)

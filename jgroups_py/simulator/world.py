@@ -28,8 +28,9 @@ from jgroups_py.simulator.engine import Engine
 from jgroups_py.simulator.ledger_audit import LedgerAudit
 from jgroups_py.simulator.network import NETS, Path, Weather
 from jgroups_py.simulator.process import App, Process
-from jgroups_py.simulator.secrets import REVOKED, TRUST, VirtualSecrets, virtual_key, with_auth, with_encrypt
+from jgroups_py.simulator.secrets import REVOKED, TRUST, VirtualSecrets, token_of, virtual_key, with_auth, with_encrypt
 from jgroups_py.simulator.stalls import Stalls
+from jgroups_py.simulator.tokens import issue
 from jgroups_py.wire.topic_headers import topic_header
 
 BRIDGE_KEYRING = "bridge.keys"
@@ -120,6 +121,10 @@ class World(Engine):
             self.files[f"{made.identity.name}.pem"] = made.file
         self.files[TRUST] = authority.encode()
         self.files.setdefault(REVOKED, RevokedKeys().as_text().encode())
+
+    def give_token(self, own: OwnIdentity, until_ns: int) -> None:
+        """Write a member's token, a new one if it has one: it reads the file when it looks at it next."""
+        self.files[token_of(f"{own.identity.name}.pem")] = issue(own.identity, until_ns)
 
     def revoke(self, own: OwnIdentity | CertifiedMember) -> None:
         """Revoke a key on all hosts at once; members read the file when they look at it next."""

@@ -79,6 +79,10 @@ class Authority(ABC):
     def revoked(self, identity: Identity) -> str:
         """Why an identity that was verified is not believed any more; "": it is."""
 
+    def ends_ns(self, identity: Identity) -> int | None:
+        """When an identity that was verified counts no more, by the wall clock, unless it is shown anew; None: never."""
+        return None
+
     def connected(self, cluster: str) -> str:
         """The stack connects to a cluster. Why this member's identity is not for it; "": it is."""
         return ""
@@ -274,6 +278,10 @@ class X509Authority(Authority):
             del self.verified[next(iter(self.verified))]
         self.verified[chain] = self.generation
         return found
+
+    def ends_ns(self, identity: Identity) -> int | None:
+        assert isinstance(identity, CertifiedIdentity), "verify made it"
+        return identity.not_after_ns
 
     def revoked(self, identity: Identity) -> str:
         assert isinstance(identity, CertifiedIdentity), "verify made it"

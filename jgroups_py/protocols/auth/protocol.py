@@ -30,8 +30,9 @@ from jgroups_py.model.events import (
     ViewChange,
 )
 from jgroups_py.model.outputs import BRIDGE, CheckToken, LogEntry, NodeFailed, ReadTrust
-from jgroups_py.model.ports import WAITING, Authenticator, Identities, SiteReporter
+from jgroups_py.model.ports import WAITING, AddressBook, Authenticator, Identities, SiteReporter
 from jgroups_py.model.text import escaped
+from jgroups_py.model.units import seconds
 from jgroups_py.protocols.auth.authorities import AUTHORITIES as BY_FILES
 from jgroups_py.protocols.auth.authorities import Authority
 from jgroups_py.protocols.auth.config import AuthConfig
@@ -42,6 +43,7 @@ from jgroups_py.stack.protocol import Protocol, on, timer
 
 AUTHORITIES: Final[dict[str, type[TokenAuthority] | type[Authority]]] = {**BY_FILES, "token": TokenAuthority}
 MAX_WAITING_SENDERS: Final = 128         # senders that are challenged again when a token was checked
+SHOWN_BEFORE_NS: Final = seconds(600)    # so long before an identity ends it is to be shown again, or in half its time
 MAX_NON_MEMBERS: Final = 2000            # identities of processes that are not in the view; the oldest are forgotten
 
 
@@ -79,6 +81,9 @@ class Auth(Protocol, Authenticator, Identities):
         self.tokens: dict[int, tuple[bytes, str]] = {}       # number of a CheckToken -> digest of the token, its key
         self.token_number = 0
         self.waiting_senders: dict[bytes, None] = {}
+        self.book: AddressBook | None = self.stack.find(AddressBook)
+        self.wall_ns = 0                                     # of the wall clock, when it was told last
+        self.again_ns: dict[Address, int] = {}               # when an identity that ends is to be shown again, by it
         self.own_problem = ""                                # of its own identity, as it was logged last
 
     def stats(self) -> dict[str, float]:
@@ -108,6 +113,7 @@ class Auth(Protocol, Authenticator, Identities):
             view = frozenset(self.members)
             for address in [address for address in self.identities if address not in view][:-MAX_NON_MEMBERS]:
                 del self.identities[address]
+                self.again_ns.pop(address, None)
 
     # --- asked by ENCRYPT -------------------------------------------------------------------------------------------
 
@@ -133,6 +139,9 @@ class Auth(Protocol, Authenticator, Identities):
         address = Address(address.raw, found.name)
         self.identities.pop(address, None)
         self.identities[address] = found
+        ends_ns = self.authority.ends_ns(found)
+        if ends_ns is not None:
+            self.again_ns[address] = max(ends_ns - SHOWN_BEFORE_NS, (self.wall_ns + ends_ns) // 2)
         self.bound()
         return ""
 
@@ -228,9 +237,11 @@ class Auth(Protocol, Authenticator, Identities):
                 self.emit(LogEntry("error", f"AUTH goes on with what it read before: {error}"))
         self.tell_time(event.wall_ns)
         self.recheck()
+        self.challenge_those_that_end()
 
     def tell_time(self, wall_ns: int) -> None:
         """The time of the wall clock, for what is valid for a time only."""
+        self.wall_ns = wall_ns
         try:
             problem = self.authority.clock(wall_ns)
         except ConfigError as error:
@@ -239,6 +250,18 @@ class Auth(Protocol, Authenticator, Identities):
             self.emit(LogEntry("warning", f"AUTH: {problem}"))
         self.own_problem = problem
         return None
+
+    def challenge_those_that_end(self) -> None:
+        """Members whose identity soon ends are challenged again, as they may have a new certificate or token by now. If
+        they were not, all members would be excluded when the ones end that they showed first."""
+        for member in self.members:
+            at_ns, identity = self.again_ns.get(member), self.identities.get(member)
+            physical = self.book.physical_of(member) if self.book is not None else None
+            if at_ns is None or identity is None or physical is None or self.wall_ns < at_ns:
+                continue
+            left_ns = (self.authority.ends_ns(identity) or 0) - self.wall_ns
+            self.again_ns[member] = self.wall_ns + max(left_ns // 10, self.config.reread_ns)
+            self.pass_down(ChallengeMember(member, physical))
 
     def recheck(self) -> None:
         """Identities that were verified before: those that count no more are revoked."""
@@ -252,6 +275,7 @@ class Auth(Protocol, Authenticator, Identities):
             return
         for address in gone:
             del self.identities[address]
+            self.again_ns.pop(address, None)
         self.count("identities_revoked", len(gone))
         self.pass_down(IdentityRevoked(tuple(gone)))
         members = tuple(address for address in gone if address in self.members)
