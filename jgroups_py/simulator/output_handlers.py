@@ -63,8 +63,8 @@ from jgroups_py.simulator.archives import Archives
 from jgroups_py.simulator.disks import Disks
 from jgroups_py.simulator.links import VirtualLinks
 from jgroups_py.simulator.ports import DevicePort
-from jgroups_py.simulator.tokens import TokenService
 from jgroups_py.simulator.process import STATE_CHUNK_BYTES, Process, ProcessPort, Socket
+from jgroups_py.simulator.tokens import TokenService
 
 APPLICATION_EVENTS = (ViewInstalled, GlobalViewInstalled, SiteStatusChanged, Unreachable, MessagesLost, MessagesSkipped,
         OrderUncertain, CountedAsReceiver, GroupConnected, Closed)

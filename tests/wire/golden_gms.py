@@ -18,10 +18,10 @@ from jgroups_py.protocols.gms.headers import (
     MergeRequest,
     NackHeader,
     Prepare,
-    StaleView,
-    StateHeader,
     RenewKey,
     RenewKeyAnswer,
+    StaleView,
+    StateHeader,
     ViewKey,
 )
 

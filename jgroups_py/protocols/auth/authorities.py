@@ -80,7 +80,7 @@ class Authority(ABC):
         """Why an identity that was verified is not believed any more; "": it is."""
 
     def ends_ns(self, identity: Identity) -> int | None:
-        """When an identity that was verified counts no more, by the wall clock, unless it is shown anew; None: never."""
+        """When an identity that was verified ends, by the wall clock, unless it is shown anew; None: never."""
         return None
 
     def connected(self, cluster: str) -> str:

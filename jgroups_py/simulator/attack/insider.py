@@ -31,7 +31,7 @@ from jgroups_py.protocols.encrypt.protocol import Encrypt
 from jgroups_py.protocols.encrypt.signatures import signed
 from jgroups_py.protocols.gms.headers import LeaveRequest
 from jgroups_py.sealing.keyring import ACTIVE, GroupKey, group_key
-from jgroups_py.sealing.primitives import KEY_BYTES, SIGNATURE_BYTES, TAG_BYTES
+from jgroups_py.sealing.primitives import KEY_BYTES, SIGNATURE_BYTES, TAG_BYTES, SigningKey
 from jgroups_py.simulator.secrets import VirtualSecrets
 from jgroups_py.stack.protocol import CONTROL
 from jgroups_py.stack.stack import Stack
@@ -119,8 +119,7 @@ class Insider:
         text = b"".join(wire.encode_inner(Batch(former.me, None, (b"remembered",), (), NO_RELIABILITY)))
         if target.config.sign == "none":
             return b"".join(former.writer.seal(MULTICAST_STREAM, text, key))
-        return b"".join(former.writer.seal(SIGNED_STREAM, text, key,
-                                           lambda stream, count, head, plain: signed(signer, head, plain)))
+        return under_signature(former.writer, signer, text, key)
 
     def multicast(self, target: Encrypt, victim: Encrypt, key: GroupKey, rng: Random) -> bytes:
         """A multicast of the victim: a message of the application, if these are signed, or that it has left."""
@@ -175,9 +174,7 @@ class Insider:
                 batch = Batch(victim.me, None, (b"claimed",), (), NO_RELIABILITY)
                 signer = claim.writer.signer
                 assert signer is not None, "it has exchanges"
-                frame = claim.writer.seal(SIGNED_STREAM, b"".join(wire.encode_inner(batch)), target.view_key,
-                                          lambda stream, count, head, plain: signed(signer, head, plain))
-                return b"".join(frame)
+                return under_signature(claim.writer, signer, b"".join(wire.encode_inner(batch)), target.view_key)
         writer = self.new_sender(target, victim.me.raw, rng)
         self.claims[writer.sender] = Claim(writer, insider.stack, target.stack)
         return self.question(target, writer, rng)
@@ -217,3 +214,9 @@ class Insider:
         proof = auth.prove(transcript(stack.net, target.cluster, claim.writer.side(), Side(name, asked.keys), made))
         claim.proven = True
         return b"".join(claim.writer.seal(HANDSHAKE_STREAM, attrs.evolve(made, proof=proof).encode()))
+
+
+def under_signature(writer: FrameWriter, signer: SigningKey, text: bytes, key: GroupKey) -> bytes:
+    """A signed multicast of a sender."""
+    return b"".join(writer.seal(SIGNED_STREAM, text, key,
+                                lambda stream, count, head, plain: signed(signer, head, plain)))
