@@ -10,8 +10,8 @@ RELAY, `jgroups site` on the same host:
 The socket is a UNIX domain socket with mode 0600, and the peer's credentials are checked: only the member's own user
 and root may use it. Nothing listens unless a program opens one, and nothing is reachable over the network. A request
 is one JSON object on a line: {"command": "members" | "status" | "keys" | "renew-key"}, or {"command": "offline" |
-"online" | "drain", "site": "SFO", "timeout": 30, "hold": false}. The answer is one JSON object on a line, with "ok", and "error" or the
-report.
+"online" | "drain", "site": "SFO", "timeout": 30, "hold": false}. The answer is one JSON object on a line, with "ok",
+and "error" or the report.
 After {"command": "events"} a line follows for each change, until the client closes the connection.
 """
 from __future__ import annotations

@@ -27,8 +27,8 @@ def excesses(world: World, real: Container[bytes] | None) -> Iterator[str]:
             for what, number, limit in measured(encrypt):
                 if number > limit:
                     yield f"{process.incarnation} has {number} {what}, more than {limit}"
-            for name in (*encrypt.senders.unproven, *encrypt.senders.proven) if real is not None else ():
-                if name not in real:
+            for name in (*encrypt.senders.unproven, *encrypt.senders.proven):
+                if real is not None and name not in real:
                     yield f"{process.incarnation} keeps the sender {name.hex()}, which no member ever was"
 
 

@@ -33,7 +33,7 @@ from jgroups_py.protocols.gms.headers import LeaveRequest
 from jgroups_py.sealing.keyring import ACTIVE, GroupKey, group_key
 from jgroups_py.sealing.primitives import KEY_BYTES, SIGNATURE_BYTES, TAG_BYTES, SigningKey
 from jgroups_py.simulator.secrets import VirtualSecrets
-from jgroups_py.stack.protocol import CONTROL
+from jgroups_py.stack.protocol import CONTROL, StackPort
 from jgroups_py.stack.stack import Stack
 from jgroups_py.wire.sealed_head import (
     COUNTED_AS,
@@ -62,8 +62,8 @@ class Claim:
     """A sender under the address of `victim` that shows the identity of `insider` to `target`."""
 
     writer: FrameWriter
-    insider: Stack
-    target: Stack
+    insider: StackPort
+    target: StackPort
     proven: bool = False
 
 

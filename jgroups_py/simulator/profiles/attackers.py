@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from random import Random
+from typing import ClassVar
 
 import attrs
 
@@ -128,7 +129,7 @@ class InsiderProfile(ViewKeysProfile):
     """By seed % 3 a group on UDP, on TCP, or two sites; by seed // 3 % 3 the property sign; an insider attacks."""
 
     name = "attacker-insider"
-    attacks = (*INSIDER_KINDS, *INSIDER_KINDS, "resend", "strangers")
+    attacks: ClassVar[tuple[str, ...]] = (*INSIDER_KINDS, *INSIDER_KINDS, "resend", "strangers")
 
     def make_plan(self) -> Plan:
         plan = super().make_plan()
