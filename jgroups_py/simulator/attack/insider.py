@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
@@ -50,11 +50,23 @@ from jgroups_py.wire.sealed_head import (
 )
 
 if TYPE_CHECKING:
-    from jgroups_py.simulator.attack.view_keys import ViewKeysAttacker
+    from jgroups_py.model.address import Address
+    from jgroups_py.simulator.world import World
 
 OF_VIEWS = (MULTICAST_STREAM, SIGNED_STREAM, TAGGED_STREAM)
 FORGES, RESEALS, BORROWS, CLAIMS, CROWDS = INSIDER_KINDS = "insider", "reseals", "borrows", "claims", "crowds"
 REMEMBERS = "remembers"
+
+
+class Watch(Protocol):
+    """What the attacker has seen (view_keys.py, sealed.py). recorded: wire -> frames; ids: key of a view -> its id;
+    holders: id of a key -> who had it since when; grace_ns: so long a coordinator that leaves has the next key."""
+
+    world: World
+    grace_ns: int
+    recorded: dict[tuple[int, str], list[bytes]]
+    ids: dict[bytes, bytes]
+    holders: dict[bytes, dict[Address, int]]
 
 
 @attrs.define
@@ -70,7 +82,7 @@ class Claim:
 class Insider:
     """Makes the frames. forged: all that were made and may not open; claims: sender -> its claim."""
 
-    def __init__(self, attacker: ViewKeysAttacker) -> None:
+    def __init__(self, attacker: Watch) -> None:
         self.attacker = attacker
         self.world = attacker.world
         self.forged: dict[bytes, str] = {}                       # frame -> its kind
