@@ -58,7 +58,7 @@ FORGES, RESEALS, BORROWS, CLAIMS, CROWDS = INSIDER_KINDS = "insider", "reseals",
 REMEMBERS = "remembers"
 
 
-class Watch(Protocol):
+class Observations(Protocol):
     """What the attacker has seen (view_keys.py, sealed.py). recorded: wire -> frames; ids: key of a view -> its id;
     holders: id of a key -> who had it since when; grace_ns: so long a coordinator that leaves has the next key."""
 
@@ -82,7 +82,7 @@ class Claim:
 class Insider:
     """Makes the frames. forged: all that were made and may not open; claims: sender -> its claim."""
 
-    def __init__(self, attacker: Watch) -> None:
+    def __init__(self, attacker: Observations) -> None:
         self.attacker = attacker
         self.world = attacker.world
         self.forged: dict[bytes, str] = {}                       # frame -> its kind
