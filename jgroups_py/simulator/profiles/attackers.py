@@ -159,8 +159,8 @@ class InsiderProfile(ViewKeysProfile):
                 ordered[given["number"]] = given["member"]
             elif answer := ANSWERED.search(text):
                 member = ordered.pop(answer["number"])
-                refused = "has not the role" in answer["answer"]
-                if refused == self.operators[member.partition("#")[0]]:
+                allowed = self.operators[member.partition("#")[0]]
+                if answer["answer"] == "done" and not allowed or "has not the role" in answer["answer"] and allowed:
                     yield Violation("K2", f"the order of {member} is answered: {answer['answer']}", entry.at_ns)
         for number, member in ordered.items():
             process = world.processes[member.partition("#")[0]]
