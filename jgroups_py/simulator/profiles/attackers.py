@@ -160,7 +160,7 @@ class InsiderProfile(ViewKeysProfile):
             elif answer := ANSWERED.search(text):
                 member = ordered.pop(answer["number"])
                 allowed = self.operators[member.partition("#")[0]]
-                if answer["answer"] == "done" and not allowed or "has not the role" in answer["answer"] and allowed:
+                if (answer["answer"] == "done" and not allowed) or ("has not the role" in answer["answer"] and allowed):
                     yield Violation("K2", f"the order of {member} is answered: {answer['answer']}", entry.at_ns)
         for number, member in ordered.items():
             process = world.processes[member.partition("#")[0]]
