@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from jgroups_py.model.errors import ChannelError as ChannelError
     from jgroups_py.model.errors import ConfigError as ConfigError
     from jgroups_py.model.errors import JoinTimeoutError as JoinTimeoutError
+    from jgroups_py.model.errors import KeyOrderError as KeyOrderError
     from jgroups_py.model.errors import MembersTimeoutError as MembersTimeoutError
     from jgroups_py.model.errors import MessageLostError as MessageLostError
     from jgroups_py.model.errors import NotConnectedError as NotConnectedError
@@ -86,7 +87,7 @@ _HOMES = {
     "channel.validation": ("COORDINATOR",), "config.spec": ("StackSpec",),
     "model.address": ("Address", "ProxyUUID"), "model.batch": ("Flag",),
     "model.errors": (
-        "ChannelClosedError", "ChannelError", "ConfigError", "JoinTimeoutError", "MembersTimeoutError",
+        "ChannelClosedError", "ChannelError", "ConfigError", "JoinTimeoutError", "KeyOrderError", "MembersTimeoutError",
         "MessageLostError", "NotConnectedError", "ReceiptError", "ReceiptTimeoutError", "ReceiversMissingError",
         "SendTimeoutError", "SiteOrderError", "StateTransferError", "UnknownSiteError", "WireError"),
     "model.view": ("GlobalView", "MergeView", "View", "ViewId"),

@@ -139,6 +139,8 @@ def add_parser(subparsers: Any) -> None:
                         help="look for the fewest actions that still fail a seed (default: yes)")
     parser.add_argument("--shrink-seconds", type=float, default=SHRINK_SECONDS, metavar="S",
                         help=f"time for that, for all failing seeds together (default: {SHRINK_SECONDS:g})")
+    parser.add_argument("--real-signatures", action="store_true", help="sign and verify for real in profiles that "
+                        "take symbolic signatures; the histories are the same, hash for hash")
     parser.add_argument("--picture", action="store_true",
                         help="draw each seed as a Lamport diagram (a failing one that was shrunk is drawn anyway)")
     parser.add_argument("--history", action="store_true", help="print the whole history of each seed")
@@ -171,8 +173,10 @@ def outcomes(args: Namespace) -> Iterable[Outcome]:
     """The outcomes, with histories if they are to be shown."""
     part = PlanPart(args.only, args.until)
     if args.history or args.picture:
-        return (run_seed(args.profile, seed, part, keep=True) for seed in args.seeds)
-    return run_seeds(args.profile, args.seeds, min(args.jobs, len(args.seeds)), part)
+        return (run_seed(args.profile, seed, part, keep=True, real_signatures=args.real_signatures)
+                for seed in args.seeds)
+    return run_seeds(args.profile, args.seeds, min(args.jobs, len(args.seeds)), part,
+                     real_signatures=args.real_signatures)
 
 
 def shrunk(outcome: Outcome, limit_s: float) -> tuple[Outcome | None, float]:

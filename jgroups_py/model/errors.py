@@ -76,6 +76,12 @@ class SiteOrderError(ChannelError):
     definite = False
 
 
+class KeyOrderError(ChannelError):
+    """An operator's order of a new key was refused, or not carried out in time; the text names which."""
+
+    definite = False
+
+
 class ReceiptError(ChannelError):
     """The message was sent, but there is no receipt. outcome: "unknown", or "lost"."""
 

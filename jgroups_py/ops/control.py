@@ -9,9 +9,9 @@ RELAY, `jgroups site` on the same host:
 
 The socket is a UNIX domain socket with mode 0600, and the peer's credentials are checked: only the member's own user
 and root may use it. Nothing listens unless a program opens one, and nothing is reachable over the network. A request
-is one JSON object on a line: {"command": "members" | "status" | "keys"}, or {"command": "offline" | "online" | "drain",
-"site": "SFO", "timeout": 30, "hold": false}. The answer is one JSON object on a line, with "ok", and "error" or the
-report.
+is one JSON object on a line: {"command": "members" | "status" | "keys" | "renew-key"}, or {"command": "offline" |
+"online" | "drain", "site": "SFO", "timeout": 30, "hold": false}. The answer is one JSON object on a line, with "ok",
+and "error" or the report.
 After {"command": "events"} a line follows for each change, until the client closes the connection.
 """
 from __future__ import annotations
@@ -40,6 +40,7 @@ from jgroups_py.model.outputs import Output, SiteCommandDone
 from jgroups_py.model.ports import KeyReporter, SiteReporter
 from jgroups_py.model.units import seconds
 from jgroups_py.node.node import Node
+from jgroups_py.ops.key_control import KeyControl
 from jgroups_py.ops.survey import Survey
 from jgroups_py.ops.watch import ChannelWatch, Feed, WatchedMember, ask_node
 from jgroups_py.system.unix_sockets import listening_socket
@@ -47,6 +48,7 @@ from jgroups_py.system.unix_sockets import listening_socket
 log = logging.getLogger("jgroups_py")
 
 REPORTS = ("members", "events", "status", "keys", "survey")
+RENEW_KEY = "renew-key"                     # the order of a new key of the view
 ORDERS = ("offline", "online", "drain")
 FOLLOWING = "following"                     # the event that answers the command "events"
 NO_KEYS = "the member's stack has no ENCRYPT"
@@ -176,6 +178,8 @@ class ControlSocket:
         has_sites = channel is not None and channel.spec.config_of("RELAY") is not None
         self._survey = None if channel is None else Survey.of(channel)
         self._sites = SiteControl(channel) if channel is not None and has_sites else None
+        has_keys = channel is not None and channel.spec.config_of("ENCRYPT") is not None
+        self._view_keys = KeyControl(channel) if channel is not None and has_keys else None
         self._closed = False
         threading.Thread(target=self._accept, name=f"jgroups-control-{member.name}", daemon=True).start()
 
@@ -247,6 +251,8 @@ class ControlSocket:
                     {"ok": True, "event": FOLLOWING, "member": report["member"], "cluster": report["cluster"]}
             if command == "keys":
                 return self._keys()
+            if command == RENEW_KEY:
+                return self._renew_key(caller)
             if command == "survey":
                 if self._survey is None:
                     return {"ok": False, "error": NO_SURVEY}
@@ -260,6 +266,15 @@ class ControlSocket:
             self._sites.order("hold" if hold else command, site, timeout if command == "drain" else 0.0)
         except (ValueError, ChannelError) as error:
             return {"ok": False, "error": str(error)}
+        return {"ok": True}
+
+    def _renew_key(self, caller: Caller) -> dict[str, Any]:
+        """A new key of the view, by order of an operator."""
+        if self._view_keys is None or self._channel is None:
+            return {"ok": False, "error": NO_KEYS}
+        log.warning("%s@%s: operator's order: a new key of the view (%s)", self._channel.name,
+                    self._channel.cluster or "-", caller)
+        self._view_keys.renew()
         return {"ok": True}
 
     def _keys(self) -> dict[str, Any]:
@@ -283,8 +298,8 @@ def _parsed(line: bytes) -> tuple[str, str, float, bool]:
     if not isinstance(request, dict):
         raise ValueError("a request is one JSON object on a line")
     command, site, timeout = request.get("command"), request.get("site", ""), request.get("timeout", DRAIN_SECONDS)
-    if command not in REPORTS and command not in ORDERS:
-        raise ValueError(f"there is no command {command!r}; there are {', '.join((*REPORTS, *ORDERS))}")
+    if command not in (*REPORTS, RENEW_KEY, *ORDERS):
+        raise ValueError(f"there is no command {command!r}; there are {', '.join((*REPORTS, RENEW_KEY, *ORDERS))}")
     if not isinstance(site, str) or (command in ORDERS and not site):
         raise ValueError(f"{command} needs a site")
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout <= LONGEST_SECONDS:

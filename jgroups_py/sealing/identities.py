@@ -30,8 +30,10 @@ from typing import Any, Final
 
 import attrs
 
+from jgroups_py.model.address import Address
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.text import MAX_NAME_BYTES, is_name
+from jgroups_py.model.ports import Identities
+from jgroups_py.model.text import MAX_NAME_BYTES, escaped, is_name
 from jgroups_py.sealing.primitives import PUBLIC_BYTES, SigningKey, signing_key_of
 
 IDENTITY_FORMAT: Final = "jgroups identity 1"
@@ -68,6 +70,16 @@ class OwnIdentity:
         """The contents of its file. This is secret."""
         return (f"{IDENTITY_FORMAT}\nname: {self.identity.name}\nsite: {self.identity.site}\n"
                 f"roles: {' '.join(self.identity.roles)}\n{self.signer.pem()}")
+
+
+def operator_refusal(identities: Identities | None, member: Address) -> str:
+    """Why the orders of a member of a group are not obeyed; "": they are. Without AUTH all members are alike."""
+    if identities is None:
+        return ""
+    identity: Identity | None = identities.identity_of(member)
+    if identity is None:
+        return f"{escaped(str(member))} has not proven its identity"
+    return "" if OPERATOR in identity.roles else f"{escaped(str(identity))} has not the role {OPERATOR!r}"
 
 
 def key_text(public: bytes) -> str:

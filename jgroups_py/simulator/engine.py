@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 from jgroups_py.model.address import PhysicalAddress
@@ -22,6 +23,7 @@ from jgroups_py.simulator.links import VirtualLinks
 from jgroups_py.simulator.network import STREAM_BACKLOG, Network, Weather, refusal_of, refusal_of_size
 from jgroups_py.simulator.output_handlers import OutputHandlers
 from jgroups_py.simulator.process import Process, Socket
+from jgroups_py.simulator.tokens import TokenService
 
 Due = tuple[Any, ...]
 """(None, call, arguments, None), (process, LOCAL, b"", None) to step it, or (socket, 0, data, the sender's address)."""
@@ -50,9 +52,12 @@ class Engine:
         self.step_count = 0
         self.keyrings: dict[str, GroupKeyring] = {}               # path -> the file, the same on all hosts
         self.files: dict[str, bytes] = {}                    # path -> the file that AUTH reads, the same on all hosts
+        self.token_service = TokenService(Random(f"{seed}/tokens"))
         self.sealed = False                                  # stacks get ENCRYPT (World.seal)
         self.shows_places = False                            # streams say where a frame comes from, as real ones do
         self.tap: Callable[[Process, Frame, bytes], None] | None = None      # sees every frame that is sent (attack/)
+        self.withholds: Callable[[Process, Frame, bytes], bool] | None = None    # keeps frames from their receivers
+        self.drawn_keys: list[bytes] = []                        # all keys that members drew (simulator/secrets.py)
         self._names: dict[str, str] = {}                         # IP address -> name of the (first) process there
         self._next_port = 49152
         self._due: dict[int, list[Due]] = {}                     # time -> items due then
@@ -217,6 +222,8 @@ class Engine:
             self.tap(process, frame, data)
         if refusal := refusal_of_size(len(data), own.stream):
             own.counters.add(refusal)
+        elif self.withholds is not None and self.withholds(process, frame, data):
+            return
         elif frame.to is not None:
             socket = self.sockets.get(frame.to)
             if socket is not None:

@@ -51,6 +51,7 @@ from jgroups_py.model.outputs import (
     SyncSegments,
     Unreachable,
     ViewInstalled,
+    ViewKeyRenewed,
 )
 from jgroups_py.model.plugins import plugin
 from jgroups_py.model.token_check import ENTRY_POINTS, TokenCheck
@@ -63,10 +64,10 @@ from jgroups_py.simulator.disks import Disks
 from jgroups_py.simulator.links import VirtualLinks
 from jgroups_py.simulator.ports import DevicePort
 from jgroups_py.simulator.process import STATE_CHUNK_BYTES, Process, ProcessPort, Socket
+from jgroups_py.simulator.tokens import TokenService
 
 APPLICATION_EVENTS = (ViewInstalled, GlobalViewInstalled, SiteStatusChanged, Unreachable, MessagesLost, MessagesSkipped,
         OrderUncertain, CountedAsReceiver, GroupConnected, Closed)
-CHECK_NS = 20 * NS_PER_MS                # how long an application takes to check a token
 APPLICATION_TICKETS = 1 << 40            # added to the tickets of receipts that channels of applications ask for
 OPEN_NS = NS_PER_MS                      # how long opening sockets or reading a folder takes
 
@@ -84,6 +85,7 @@ class HandlerPort(DevicePort, ProcessPort, Protocol):
     keyrings: dict[str, GroupKeyring]
     files: dict[str, bytes]
     names: dict[str, str | tuple[str, ...]]
+    token_service: TokenService
     names_ns: int
 
     def when_awake(self, process: Process, call: Callable[[int], None]) -> None:
@@ -117,7 +119,7 @@ class OutputHandlers:
             MessagesSkipped: self._skipped, OrderUncertain: self._uncertain, CountedAsReceiver: self._counted,
             GroupConnected: self._connected, Resolve: self._resolve, ReadKeyring: self._read_keyring,
             ReadTrust: self._read_trust, CheckToken: self._check_token,
-            MemberChanged: self._member,
+            MemberChanged: self._member, ViewKeyRenewed: self._key_renewed,
         }
 
     def carry_out(self, process: Process, output: Output) -> None:
@@ -221,12 +223,16 @@ class OutputHandlers:
         self.world.notify(process, TrustRead(files, self.world.wall_ns(process.name)), asked.net)
 
     def _check_token(self, process: Process, asked: CheckToken) -> None:
-        check = plugin(asked.check, ENTRY_POINTS, TokenCheck)()
-        answer = check.check(asked.token, asked.key)
-        self.world.after(CHECK_NS, self._token_checked, process, asked, answer)
+        takes_ns, fails = self.world.token_service.draw(self.world.now_ns)
+        answer, problem = None, "its check failed"
+        if takes_ns >= asked.timeout_ns:
+            problem = "its check took too long"
+        elif not fails:
+            answer, problem = plugin(asked.check, ENTRY_POINTS, TokenCheck)().check(asked.token, asked.key), ""
+        self.world.after(min(takes_ns, asked.timeout_ns), self._token_checked, process, asked, answer, problem)
 
-    def _token_checked(self, process: Process, asked: CheckToken, answer: Any) -> None:
-        self.world.notify(process, TokenChecked(asked.number, answer), asked.net)
+    def _token_checked(self, process: Process, asked: CheckToken, answer: Any, problem: str) -> None:
+        self.world.notify(process, TokenChecked(asked.number, answer, problem), asked.net)
 
     def _resolve(self, process: Process, asked: Resolve) -> None:
         self.world.after(self.world.names_ns, self._name_resolved, process, asked)
@@ -317,6 +323,10 @@ class OutputHandlers:
 
     def _command_done(self, process: Process, output: SiteCommandDone) -> None:
         self.world.remark(f"{process.incarnation} answers the operator: {output.error or 'done'}")
+
+    def _key_renewed(self, process: Process, output: ViewKeyRenewed) -> None:
+        self.world.remark(f"{process.incarnation} answers about order {output.number} of a new key: "
+                          f"{output.error or 'done'}")
 
     def _state_advised(self, process: Process, output: StateAdvised) -> None:
         self.world.remark(f"{process.incarnation} is advised to ask {output.site} for a state")

@@ -149,6 +149,7 @@ class Process:
         self.after_step: Callable[[], None] | None = None     # audits it (ledger_audit.py)
         self.alive = True                        # the operating system still runs it
         self.paused = False
+        self.resumed_ns = 0
         self.leaving = False
         self.held = False                        # its application has not connected: the node does nothing yet
         self.settling = False                    # its outputs are being carried out

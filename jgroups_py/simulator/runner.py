@@ -26,6 +26,7 @@ from jgroups_py.simulator.lossless import undue_losses
 from jgroups_py.simulator.picture import picture
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
 from jgroups_py.simulator.profiles import PROFILES, REST_LIMIT_NS, Profile
+from jgroups_py.simulator.symbolic import symbolic_signatures
 from jgroups_py.simulator.world import World
 from jgroups_py.system.child_processes import workers
 from jgroups_py.windows.ranges import Ranges
@@ -78,11 +79,16 @@ APPLICATIONS: dict[str, Callable[[int, PlanPart, bool], Outcome]] = {}
 register theirs: jgroups_py/testing/simulation/applications.py."""
 
 
-def run_seed(profile: str, seed: int, part: PlanPart = WHOLE, *, keep: bool = False) -> Outcome:
-    """Run one seed, or a part of it; keep: keep the history even if all is well."""
-    if PROFILES[profile].application:
+def run_seed(
+    profile: str, seed: int, part: PlanPart = WHOLE, *, keep: bool = False, real_signatures: bool = False,
+) -> Outcome:
+    """Run one seed, or a part of it; keep: keep the history even if all is well; real_signatures: also in a profile
+    that chooses symbolic ones."""
+    setting = PROFILES[profile]
+    if setting.application:
         return APPLICATIONS[profile](seed, part, keep)
-    return run_setting(PROFILES[profile](seed), World(seed), part, judged, keep=keep)
+    with symbolic_signatures(setting.symbolic and not real_signatures):
+        return run_setting(setting(seed), World(seed), part, judged, keep=keep)
 
 
 def run_setting(setting: Profile, world: World, part: PlanPart, judge: Judge, *, keep: bool = False) -> Outcome:
@@ -234,9 +240,11 @@ def unicasts_waiting(world: World, name: str) -> int:
     return 0 if audit is None else audit.relay.unicast_router.unicasts_waiting
 
 
-def run_seeds(profile: str, seeds: Iterable[int], jobs: int = 1, part: PlanPart = WHOLE) -> Iterator[Outcome]:
+def run_seeds(
+    profile: str, seeds: Iterable[int], jobs: int = 1, part: PlanPart = WHOLE, *, real_signatures: bool = False,
+) -> Iterator[Outcome]:
     """Yield outcomes in order of the seeds, computed by `jobs` processes."""
-    work = [(profile, seed, part) for seed in seeds]
+    work = [(profile, seed, part, real_signatures) for seed in seeds]
     with rare_collections():
         if jobs <= 1:
             yield from map(_run, work)
@@ -258,5 +266,6 @@ def rare_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _run(work: tuple[str, int, PlanPart]) -> Outcome:
-    return run_seed(*work)
+def _run(work: tuple[str, int, PlanPart, bool]) -> Outcome:
+    profile, seed, part, real_signatures = work
+    return run_seed(profile, seed, part, real_signatures=real_signatures)

@@ -13,6 +13,7 @@ from jgroups_py.protocols.auth.config import AuthConfig
 from jgroups_py.sealing.identities import MEMBER, RELAY, OwnIdentity, new_identity
 from jgroups_py.sealing.keyring import GroupKeyring
 from jgroups_py.sealing.primitives import KEY_BYTES
+from jgroups_py.simulator.tokens import CHECK
 from jgroups_py.stack.protocol import Protocol
 
 TRUST, REVOKED = "known.json", "revoked.json"            # the files of AUTH, the same on all hosts
@@ -20,15 +21,21 @@ TRUST, REVOKED = "known.json", "revoked.json"            # the files of AUTH, th
 
 class VirtualSecrets(Secrets):
     """Of one incarnation. seed: names it, so that no two draw the same; keyrings, files: path -> the file, the
-    same on all hosts."""
+    same on all hosts; drawn: gets each key that is drawn, for the checker of K14."""
 
-    def __init__(self, seed: str, keyrings: dict[str, GroupKeyring], files: dict[str, bytes]) -> None:
+    def __init__(
+        self, seed: str, keyrings: dict[str, GroupKeyring], files: dict[str, bytes], drawn: list[bytes],
+    ) -> None:
         self._random = Random(f"{seed}/entropy")
         self._keyrings = keyrings
         self._files = files
+        self._drawn = drawn
 
     def draw(self, nbytes: int) -> bytes:
-        return self._random.randbytes(nbytes)
+        made = self._random.randbytes(nbytes)
+        if nbytes == KEY_BYTES:
+            self._drawn.append(made)
+        return made
 
     def keyring(self, path: str) -> GroupKeyring:
         found = self._keyrings.get(path)
@@ -53,6 +60,11 @@ def virtual_identity(seed: str, name: str, site: str = "", roles: tuple[str, ...
     return new_identity(Random(f"{seed}/identity/{name}").randbytes(KEY_BYTES), name, site, roles)
 
 
+def token_of(identity: str) -> str:
+    """The file of the token that belongs to that of an identity."""
+    return f"{identity.removesuffix('.pem')}.token"
+
+
 def with_auth(
     spec: StackSpec, identity: str, own: type[Protocol] | None = None, authority: str = "keys",
 ) -> StackSpec:
@@ -60,7 +72,11 @@ def with_auth(
     authority: its property."""
     if spec.config_of("AUTH") is not None:
         return spec
-    config = AuthConfig(authority=authority, identity=identity, trust=TRUST, revoked=REVOKED)
+    if authority == "token":
+        config = AuthConfig(authority=authority, identity=identity, token=token_of(identity), check=CHECK,
+                            revoked=REVOKED)
+    else:
+        config = AuthConfig(authority=authority, identity=identity, trust=TRUST, revoked=REVOKED)
     return attrs.evolve(spec, layers=(*spec.layers[:2], LayerSpec("AUTH", config, own=own), *spec.layers[2:]))
 
 

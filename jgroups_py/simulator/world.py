@@ -13,7 +13,7 @@ from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.errors import ChannelClosedError, NotConnectedError
-from jgroups_py.model.events import Event, GetState, SendUntil, SiteCommand, Subscribe, Unsubscribe
+from jgroups_py.model.events import Event, GetState, RenewViewKey, SendUntil, SiteCommand, Subscribe, Unsubscribe
 from jgroups_py.model.outputs import BRIDGE, LOCAL
 from jgroups_py.model.topics import Interest, interest_in
 from jgroups_py.model.units import millis, seconds
@@ -28,8 +28,9 @@ from jgroups_py.simulator.engine import Engine
 from jgroups_py.simulator.ledger_audit import LedgerAudit
 from jgroups_py.simulator.network import NETS, Path, Weather
 from jgroups_py.simulator.process import App, Process
-from jgroups_py.simulator.secrets import REVOKED, TRUST, VirtualSecrets, virtual_key, with_auth, with_encrypt
+from jgroups_py.simulator.secrets import REVOKED, TRUST, VirtualSecrets, token_of, virtual_key, with_auth, with_encrypt
 from jgroups_py.simulator.stalls import Stalls
+from jgroups_py.simulator.tokens import issue
 from jgroups_py.wire.topic_headers import topic_header
 
 BRIDGE_KEYRING = "bridge.keys"
@@ -74,7 +75,8 @@ class World(Engine):
             spec, load_bridge = self._sealed_stacks(spec, load_bridge)
         if self.identities:
             spec, load_bridge = self._with_auth(name, spec, load_bridge)
-        secrets = VirtualSecrets(f"{self.seed}/{name}#{number}", self.keyrings, self.files)
+        secrets = VirtualSecrets(f"{self.seed}/{name}#{number}", self.keyrings, self.files,
+                                 self.drawn_keys)
         node = Node(spec, cluster, shown or name, f"{self.seed}/{name}#{number}", self.now_ns, load_bridge=load_bridge,
                     secrets=secrets)
         relay = spec.config_of("RELAY")
@@ -119,6 +121,10 @@ class World(Engine):
             self.files[f"{made.identity.name}.pem"] = made.file
         self.files[TRUST] = authority.encode()
         self.files.setdefault(REVOKED, RevokedKeys().as_text().encode())
+
+    def give_token(self, own: OwnIdentity, until_ns: int) -> None:
+        """Write a member's token, a new one if it has one: it reads the file when it looks at it next."""
+        self.files[token_of(f"{own.identity.name}.pem")] = issue(own.identity, until_ns)
 
     def revoke(self, own: OwnIdentity | CertifiedMember) -> None:
         """Revoke a key on all hosts at once; members read the file when they look at it next."""
@@ -327,6 +333,14 @@ class World(Engine):
         self.remark(f"an operator at {process.incarnation} orders: {verb} {site}")
         self.inject_event(process, SiteCommand(self.order_count, verb, site, timeout_ns))
 
+    def renew_key(self, name: str) -> int:
+        """Order a new key of the view at `name`; returns the number of the order."""
+        self.order_count += 1
+        process = self.processes[name]
+        self.remark(f"an operator at {process.incarnation} orders a new key: order {self.order_count}")
+        self.inject_event(process, RenewViewKey(self.order_count))
+        return self.order_count
+
     def inject(self, name: str, item: Batch | Event) -> None:
         """Send a batch or an event down the local stack of `name`, unrecorded."""
         process = self.processes[name]
@@ -380,7 +394,7 @@ class World(Engine):
         process = self.processes[name]
         if not process.paused:
             return
-        process.paused = False
+        process.paused, process.resumed_ns = False, self.now_ns
         self.remark(f"{name} goes on")
         if process.alive:
             self._plan(self.now_ns, (process, LOCAL, b"", None))

@@ -9,6 +9,7 @@ import pytest
 
 import jgroups_py as jg
 from jgroups_py.cli import main
+from jgroups_py.ops.control import ControlSocket
 from jgroups_py.sealing.identities import KnownMembers, OwnIdentity, RevokedKeys, new_identity
 from tests.integration.members import free_range
 from tests.runtime.helpers import eventually
@@ -121,3 +122,40 @@ def test_a_member_without_a_proper_identity_cannot_connect(tmp_path):
                 pytest.raises(jg.ChannelError, match=error):
             member.connect("closed")
         (tmp_path / name).chmod(0o600)
+
+
+def test_an_operator_gives_a_running_group_a_new_key_and_others_do_not(tmp_path, capsys, caplog):
+    """`jgroups keys rotate` without a file: a view of the same members, ordered at a member that is no coordinator."""
+    made = {name: new_identity(os.urandom(32), name, "", roles)
+            for name, roles in (("A", ("member",)), ("B", ("member", "operator")))}
+    known = KnownMembers()
+    for name, own in made.items():
+        write(tmp_path / f"{name}.pem", own.as_text())
+        known = known.with_member(own.identity)
+    write(tmp_path / "known.json", known.as_text(), 0o644)
+    write(tmp_path / "revoked.json", RevokedKeys().as_text(), 0o644)
+    port, got = free_range(10), []
+    with ExitStack() as stacks:
+        def start(name: str) -> jg.JChannel:
+            member = stacks.enter_context(jg.JChannel(
+                stack(tmp_path, name, port), name, {}, lambda message: got.append((name, message.payload))))
+            stacks.enter_context(ControlSocket(member, tmp_path / f"{name}.sock"))
+            member.connect("known")
+            return member
+
+        one, other = start("A"), start("B")
+        eventually(lambda: len(one.view) == len(other.view) == 2)
+        before = one.view
+        assert main(["keys", "rotate", "--control", str(tmp_path / "B.sock")]) == 0
+        eventually(lambda: one.view.id == other.view.id and one.view.id.counter > before.id.counter)
+        assert one.view.members == before.members
+        one.send(None, b"under the new key")
+        eventually(lambda: sorted(got) == [("A", b"under the new key"), ("B", b"under the new key")])
+        assert "order obeyed: a new key of the view, of B" in caplog.text
+        assert "B@known: operator's order: a new key of the view" in caplog.text
+        after = one.view
+        assert main(["keys", "rotate", "--control", str(tmp_path / "A.sock")]) == 1
+        assert "refused: A has not the role 'operator'" in capsys.readouterr().err
+        assert one.view == after
+    assert main(["keys", "rotate"]) == 2
+    assert "give the file of a keyring" in capsys.readouterr().err

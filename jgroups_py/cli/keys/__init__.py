@@ -14,6 +14,7 @@
     jgroups keys revoke revoked.crl a.crt --authority ca.key           the same as a list that the authority signs
     jgroups keys revoke sites.trust SFO                     a site that counts no more
     jgroups keys rotate group.keys [--control PATH]         the next of three phases: add, activate, retire
+    jgroups keys rotate --control PATH                      a new key of the view (ENCRYPT mode="view"), at once
     jgroups keys status --control PATH                      which members of a running group have which keys
 
 Files with secrets are for this user alone (mode 0600). What is new is never written over a file that is there. Running
@@ -46,7 +47,8 @@ def add_parser(subparsers: Any) -> None:
     turned = actions.add_parser("rotate", help="begin the next phase of a change of the group's key",
                                 description="begin the next of three phases: add a key, activate it, retire the old "
                                 "one; the state of the file says which. Copy the file to all members after each")
-    turned.add_argument("file", type=Path, help="the keyring")
+    turned.add_argument("file", type=Path, nargs="?", help="the keyring; none: order a new key of the view of a "
+                        "running group (ENCRYPT mode=\"view\"), which needs the role operator")
     turned.add_argument("--phase", choices=PHASES, help="an error if another one is next")
     turned.add_argument("--wait", type=float, default=0, metavar="S",
                         help="how long to wait for members that are behind (default: 0)")

@@ -15,7 +15,8 @@ from jgroups_py.cli.control_client import CLAIM_FAILED, WHICH
 from jgroups_py.cli.showing import complain, show
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.text import escaped
-from jgroups_py.ops.control import ANSWER_SLACK_SECONDS, ask
+from jgroups_py.ops.control import ANSWER_SLACK_SECONDS, RENEW_KEY, ask
+from jgroups_py.ops.key_control import ANSWER_SECONDS
 from jgroups_py.sealing.keyring import ACCEPTED, RETIRED, GroupKey, GroupKeyring
 from jgroups_py.sealing.primitives import KEY_BYTES
 from jgroups_py.system.secrets import SECRETS, read_keyring, write_keyring
@@ -35,7 +36,9 @@ def next_phase(keyring: GroupKeyring) -> tuple[str, GroupKey | None]:
 
 
 def rotate(args: Namespace) -> int:
-    """Begin the next phase; 1 if some members are not ready for it."""
+    """Begin the next phase, or without a file order a new key of the view; 1 if some members are not ready for it."""
+    if args.file is None:
+        return renew_view_key(args)
     keyring = read_keyring(args.file)[0]
     phase, key = next_phase(keyring)
     if args.phase not in (None, phase):
@@ -59,6 +62,20 @@ def rotate(args: Namespace) -> int:
         return told(args, 2, f"key {key.name} is active", RETIRE)
     write_keyring(args.file, keyring.without(key.name))
     return told(args, 3, f"key {key.name} is retired", "")
+
+
+def renew_view_key(args: Namespace) -> int:
+    """Order a new key of the view of a running group."""
+    if not args.control:
+        raise ConfigError(f"give the file of a keyring, or, for a new key of a running group's view: {WHICH}")
+    if args.phase is not None or args.unchecked or args.wait:
+        raise ConfigError("--phase, --wait and --unchecked are for keyrings: give the file of one")
+    answer = ask(args.control, {"command": RENEW_KEY}, ANSWER_SECONDS + ANSWER_SLACK_SECONDS)
+    if not answer["ok"]:
+        complain(escaped(f"jgroups keys: {answer['error']}"))
+        return CLAIM_FAILED
+    show("the group has a new view of the same members, and its key")
+    return 0
 
 
 def told(args: Namespace, number: int, text: str, following: str) -> int:

@@ -44,6 +44,14 @@ class ViewKeyChosen(Event):
 
 
 @attrs.frozen
+class RenewViewKey(Event):
+    """Down, from the channel: an operator orders a new key of the view, with the same members. number: chosen by the
+    caller, for the answer, output ViewKeyRenewed."""
+
+    number: int
+
+
+@attrs.frozen
 class IdentityRevoked(Event):
     """Down, from AUTH: these processes are not believed any more; ENCRYPT forgets them."""
 

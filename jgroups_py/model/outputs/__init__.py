@@ -45,7 +45,7 @@ from jgroups_py.model.outputs.relay import (
     SiteStatusChanged,
     ToBridge,
 )
-from jgroups_py.model.outputs.sealing import CheckToken, ReadKeyring, ReadTrust
+from jgroups_py.model.outputs.sealing import CheckToken, ReadKeyring, ReadTrust, ViewKeyRenewed
 from jgroups_py.model.outputs.serf import UserEvent
 from jgroups_py.model.outputs.state import ProvideState, StateAdvised, StateBegin, StateEnd, StatePart
 from jgroups_py.model.outputs.streams import CloseStream, OpenStream, WriteStream
@@ -107,5 +107,6 @@ __all__ = [
     "Unreachable",
     "UserEvent",
     "ViewInstalled",
+    "ViewKeyRenewed",
     "WriteStream",
 ]

@@ -15,6 +15,14 @@ class ReadKeyring(Output):
 
 
 @attrs.frozen(eq=False)
+class ViewKeyRenewed(Output):
+    """The event RenewViewKey `number` has ended: a view with a new key is installed here, or why not."""
+
+    number: int
+    error: str
+
+
+@attrs.frozen(eq=False)
 class CheckToken(Output):
     """Have the application's `check` (`package.module:Class`) decide whose a token is, on another thread and within
     `timeout_ns`; TokenChecked follows up the stack of `net`. key: the text of the public key whose holder shows it."""

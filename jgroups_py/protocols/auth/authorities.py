@@ -83,6 +83,10 @@ class Authority(ABC):
         """Why a process that is in no view with this member has to prove itself anew; "": it has not."""
         return ""
 
+    def ends_ns(self, identity: Identity) -> int | None:
+        """When an identity that was verified ends, by the wall clock, unless it is shown anew; None: never."""
+        return None
+
     def connected(self, cluster: str) -> str:
         """The stack connects to a cluster. Returns why this member's identity is not valid there; "": it is."""
         return ""
@@ -284,6 +288,10 @@ class X509Authority(Authority):
             del self.verified[next(iter(self.verified))]
         self.verified[chain] = self.generation
         return found
+
+    def ends_ns(self, identity: Identity) -> int | None:
+        assert isinstance(identity, CertifiedIdentity), "verify made it"
+        return identity.not_after_ns
 
     def revoked(self, identity: Identity) -> str:
         assert isinstance(identity, CertifiedIdentity), "verify made it"

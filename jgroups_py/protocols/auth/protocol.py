@@ -30,8 +30,9 @@ from jgroups_py.model.events import (
     ViewChange,
 )
 from jgroups_py.model.outputs import BRIDGE, CheckToken, LogEntry, NodeFailed, ReadTrust
-from jgroups_py.model.ports import WAITING, Authenticator, Identities, SiteReporter
+from jgroups_py.model.ports import WAITING, AddressBook, Authenticator, Identities, SiteReporter
 from jgroups_py.model.text import escaped
+from jgroups_py.model.units import seconds
 from jgroups_py.protocols.auth.authorities import AUTHORITIES as BY_FILES
 from jgroups_py.protocols.auth.authorities import Authority
 from jgroups_py.protocols.auth.config import AuthConfig
@@ -42,6 +43,7 @@ from jgroups_py.stack.protocol import Protocol, on, timer
 
 AUTHORITIES: Final[dict[str, type[TokenAuthority] | type[Authority]]] = {**BY_FILES, "token": TokenAuthority}
 MAX_WAITING_SENDERS: Final = 128         # senders that are challenged again when a token was checked
+SHOWN_BEFORE_NS: Final = seconds(600)    # so long before an identity ends it is to be shown again, or in half its time
 MAX_NON_MEMBERS: Final = 2000            # identities of processes that are not in the view; the oldest are forgotten
 
 
@@ -80,6 +82,9 @@ class Auth(Protocol, Authenticator, Identities):
         self.tokens: dict[int, tuple[bytes, str]] = {}       # number of a CheckToken -> digest of the token, its key
         self.token_number = 0
         self.waiting_senders: dict[bytes, None] = {}
+        self.book: AddressBook | None = self.stack.find(AddressBook)
+        self.wall_ns = 0                                     # of the wall clock, when it was told last
+        self.again_ns: dict[Address, int] = {}               # when an identity that ends is to be shown again, by it
         self.own_problem = ""                                # of its own identity, as it was logged last
 
     def stats(self) -> dict[str, float]:
@@ -113,6 +118,7 @@ class Auth(Protocol, Authenticator, Identities):
             view = frozenset(self.members)
             for address in [address for address in self.identities if address not in view][:-MAX_NON_MEMBERS]:
                 del self.identities[address]
+                self.again_ns.pop(address, None)
 
     # --- asked by ENCRYPT -------------------------------------------------------------------------------------------
 
@@ -127,26 +133,31 @@ class Auth(Protocol, Authenticator, Identities):
         if found == WAITING:
             self.ask(source)
             return WAITING
-        reason = found if isinstance(found, str) else self.impostors.get(Address(source[:ADDRESS_BYTES])) \
-            or self.unsuited(found) or self.taken(Address(source[:ADDRESS_BYTES], found.name))
+        address = Address(source[:ADDRESS_BYTES])
+        reason = found if isinstance(found, str) else \
+            self.impostors.get(address) or self.unsuited(found) or self.owned_by_another(address, found)
         if reason or isinstance(found, str):
             self.drop("identities_refused", None, reason)
             self.warn(f"AUTH refused the process {source[:ADDRESS_BYTES].hex()}: {escaped(reason)}")
             return reason
         self.count("identities_verified")
-        address = Address(source[:ADDRESS_BYTES], found.name)
+        address = Address(address.raw, found.name)
         self.identities.pop(address, None)
         self.identities[address] = found
+        ends_ns = self.authority.ends_ns(found)
+        if ends_ns is not None:
+            self.again_ns[address] = max(ends_ns - SHOWN_BEFORE_NS, (self.wall_ns + ends_ns) // 2)
         self.bound()
         return ""
 
-    def taken(self, address: Address) -> str:
-        """Why an address is another member's than the one that `address` is named by; "": it is not. Addresses can be
-        read on the network, so without this a known member could take those of others, and speak as them."""
+    def owned_by_another(self, address: Address, identity: Identity) -> str:
+        """Why an address is that of another identity; "": it is not. A member that proves its own identity under the
+        address of another one would be believed as that one, and get its unicasts (K7). Names, not keys: a certificate
+        may be renewed with another key."""
         known = self.identities.get(address)
-        name = self.view_names.get(address) or (known.name if known is not None else address.name)
-        return "" if name == address.name else \
-            f"it is {escaped(address.name)}, and uses the address of {escaped(name)}"
+        names = self.view_names.get(address, identity.name), identity.name if known is None else known.name
+        other = next((name for name in names if name != identity.name), None)
+        return "" if other is None else f"{identity} shows itself under the address of {escaped(other)!r}"
 
     # --- tokens -----------------------------------------------------------------------------------------------------
 
@@ -230,9 +241,11 @@ class Auth(Protocol, Authenticator, Identities):
                 self.emit(LogEntry("error", f"AUTH goes on with what it read before: {error}"))
         self.tell_time(event.wall_ns)
         self.recheck()
+        self.challenge_those_that_end()
 
     def tell_time(self, wall_ns: int) -> None:
-        """The time of the wall clock, for certificates and tokens with an end."""
+        """The time of the wall clock, for what is valid for a time only."""
+        self.wall_ns = wall_ns
         try:
             problem = self.authority.clock(wall_ns)
         except ConfigError as error:
@@ -241,6 +254,18 @@ class Auth(Protocol, Authenticator, Identities):
             self.emit(LogEntry("warning", f"AUTH: {problem}"))
         self.own_problem = problem
         return None
+
+    def challenge_those_that_end(self) -> None:
+        """Members whose identity soon ends are challenged again, as they may have a new certificate or token by now. If
+        they were not, all members would be excluded when the ones end that they showed first."""
+        for member in self.members:
+            at_ns, identity = self.again_ns.get(member), self.identities.get(member)
+            physical = self.book.physical_of(member) if self.book is not None else None
+            if at_ns is None or identity is None or physical is None or self.wall_ns < at_ns:
+                continue
+            left_ns = (self.authority.ends_ns(identity) or 0) - self.wall_ns
+            self.again_ns[member] = self.wall_ns + max(left_ns // 10, self.config.reread_ns)
+            self.pass_down(ChallengeMember(member, physical))
 
     def recheck(self) -> None:
         """Revoke the verified identities that the files do not allow any more."""
@@ -255,6 +280,7 @@ class Auth(Protocol, Authenticator, Identities):
             return
         for address in gone:
             del self.identities[address]
+            self.again_ns.pop(address, None)
         self.count("identities_revoked", len(gone))
         self.pass_down(IdentityRevoked(tuple(gone)))
         members = tuple(address for address in gone if address in self.members)

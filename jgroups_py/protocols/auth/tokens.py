@@ -48,13 +48,15 @@ class TokenIdentity(Identity):
     token: bytes = attrs.field(default=b"", repr=False)
 
 
-@attrs.frozen
+@attrs.define
 class Verdict:
-    """identity: None: refused, for `reason`; until_ns: how long this counts, by the wall clock."""
+    """identity: None: refused, for `reason`; until_ns: how long this counts, again_ns: from when on the application is
+    asked again, both by the wall clock."""
 
     identity: TokenIdentity | None
     reason: str
     until_ns: int
+    again_ns: int
 
 
 class TokenAuthority(Authority):
@@ -109,9 +111,15 @@ class TokenAuthority(Authority):
             return f"key {key_text(public)} is revoked"
         which = digest(credential)
         verdict = self.verdicts.get(which)
-        if verdict is not None and self.wall_ns < verdict.until_ns:
-            return verdict.identity or verdict.reason
-        return self.ask(which, token, key_text(public))
+        if verdict is None or self.wall_ns >= verdict.until_ns:
+            return self.ask(which, token, key_text(public))
+        if verdict.identity is not None and self.wall_ns >= verdict.again_ns and which not in self.asked:
+            # Ask again in time: a token that still counts must not end at every member at once.
+            verdict.again_ns = self.wall_ns + max((verdict.until_ns - self.wall_ns) // 10, seconds(1))
+            found = self.ask(which, token, key_text(public))
+            if found == WAITING:
+                return WAITING
+        return verdict.identity or verdict.reason
 
     def ask(self, which: bytes, token: bytes, key: str) -> str:
         """Have the application check a token, if fewer than MAX_WAITING are being checked."""
@@ -131,6 +139,9 @@ class TokenAuthority(Authority):
         """The application has checked a token, or could not."""
         if self.asked.pop(which, None) is None:
             return
+        former = self.verdicts.get(which)
+        if problem and former is not None and former.identity is not None and self.wall_ns < former.until_ns:
+            return                               # the application could not decide: what it said before still counts
         identity, reason = None, problem or "its token is refused"
         until_ns = self.wall_ns + REFUSED_NS
         if answer is not None:
@@ -140,7 +151,7 @@ class TokenAuthority(Authority):
                 reason = str(error)
         if len(self.verdicts) >= MAX_VERDICTS:
             del self.verdicts[next(iter(self.verdicts))]
-        self.verdicts[which] = Verdict(identity, reason, until_ns)
+        self.verdicts[which] = Verdict(identity, reason, until_ns, (self.wall_ns + until_ns) // 2)
 
     def identity_of(self, which: bytes, key: str, answer: Mapping[str, Any]) -> tuple[TokenIdentity, int]:
         """The identity in an answer of the application, and until when it counts.
@@ -157,6 +168,10 @@ class TokenAuthority(Authority):
         found = checked_identity(answer.get("name"), answer.get("site", ""), answer.get("roles", [MEMBER]), key,
                                  "the answer about its token")
         return TokenIdentity(found.name, found.site, found.roles, key, until_ns, which), until_ns
+
+    def ends_ns(self, identity: Identity) -> int | None:
+        assert isinstance(identity, TokenIdentity), "verify made it"
+        return identity.until_ns
 
     def revoked(self, identity: Identity) -> str:
         assert isinstance(identity, TokenIdentity), "verify made it"

@@ -519,7 +519,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             challenge = pending.challenge if pending is not None else self.stack.secrets.draw(CHALLENGE_BYTES)
             for displaced in self.senders.expect(name, sender, challenge, self.now_ns):
                 self.drop_held(displaced, "other senders need the room")
-            self.set_timer("unproven", PROVE_WITHIN_NS)
+            self.drop_overdue_later()
             found = self.senders.unproven[name]
         return found
 
@@ -536,8 +536,11 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         if sender.windows:
             sender.windows[HANDSHAKE_STREAM].accept(count)
             pending = self.address_challenges.get(name[:ADDRESS_BYTES])
-            if pending is not None and handshake.answer == pending.challenge and self.believes(name, handshake):
-                del self.address_challenges[name[:ADDRESS_BYTES]]                # AUTH had forgotten it
+            if pending is not None and handshake.answer == pending.challenge:
+                # AUTH had forgotten it, or sees whether its identity was renewed. Answered once, whatever AUTH says: a
+                # recording of the answer must not prove it again with old counters, should it be forgotten here.
+                del self.address_challenges[name[:ADDRESS_BYTES]]
+                self.believes(name, handshake)
         elif handshake.answer != NONE:
             if not self.answers(name, sender, handshake):
                 return self.drop("handshakes_refused_dropped", None, "it answers no present challenge")
@@ -609,7 +612,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
                 del self.address_challenges[next(iter(self.address_challenges))]
             pending = self.address_challenges[address] = AddressChallenge(
                 self.stack.secrets.draw(CHALLENGE_BYTES), event.physical, self.now_ns - ASK_AGAIN_NS)
-            self.set_timer("unproven", PROVE_WITHIN_NS)
+            self.drop_overdue_later()
         if self.now_ns - pending.asked_ns >= ASK_AGAIN_NS:
             pending.asked_ns, pending.physical = self.now_ns, event.physical
             self.later(lambda: self.send_handshake(address, pending.challenge, None, pending.physical))
@@ -628,6 +631,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         self.senders.forget(frozenset(member.raw for member in event.members))
         for member in event.members:
             self.pairs.pop(member.raw, None)
+            self.address_challenges.pop(member.raw, None)    # it may have been answered when the member was believed
 
     def prove(self, name: bytes, handshake: Handshake, count: int, physical: PhysicalAddress | None) -> None:
         """A sender has answered: what was held of it is passed on, behind the answer to its own challenge."""
@@ -731,6 +735,11 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
     def drop_held(self, dropped: Unproven, why: str) -> None:
         """Count what was held of a sender that is forgotten."""
         self.drop("unproven_dropped", None, why, number=len(dropped.held))
+
+    def drop_overdue_later(self) -> None:
+        """Begin the timer, unless it runs: others that come meanwhile must not put it off without end."""
+        if not self.timer_is_set("unproven"):
+            self.set_timer("unproven", PROVE_WITHIN_NS)
 
     @timer("unproven")
     def drop_overdue(self) -> None:

@@ -18,6 +18,7 @@ from jgroups_py.wire.sealed_head import COUNTED_AS, HANDSHAKE_STREAM, MULTICAST_
 MAX_CIPHERS: Final = 6                   # of one sender: keys in use during a rotation, epochs of its streams
 MAX_UNPROVEN: Final = 128
 MAX_NON_MEMBERS: Final = 1000            # proven senders that are not in the view
+MAX_TOPS: Final = 2000                   # forgotten senders of which the counters are remembered
 HELD_FRAMES: Final = 16                  # of one sender
 HELD_BYTES: Final = 4 << 20              # of all
 
@@ -71,6 +72,7 @@ class Senders:
         self.proven: dict[bytes, SealedSender] = {}
         self.unproven: dict[bytes, Unproven] = {}
         self.held_bytes = 0
+        self.tops: dict[bytes, tuple[int, ...]] = {}         # of senders that were forgotten, the oldest first
         self.members: frozenset[bytes] = frozenset()         # addresses of the view
 
     def expect(self, name: bytes, sender: SealedSender, challenge: bytes, now_ns: int) -> list[Unproven]:
@@ -100,7 +102,7 @@ class Senders:
         """AUTH did not believe a sender: forget what is held of it. Returns how many frames that are."""
         waiting = self.unproven.get(name)
         if waiting is None:
-            del self.proven[name]
+            self.remove(name)
             return 0
         number = len(waiting.held)
         self.held_bytes -= waiting.held_bytes
@@ -110,7 +112,15 @@ class Senders:
     def forget(self, addresses: frozenset[bytes]) -> None:
         """Forget the senders of these addresses: they have to prove themselves anew."""
         for name in [name for name in self.proven if name[:ADDRESS_BYTES] in addresses]:
-            del self.proven[name]
+            self.remove(name)
+
+    def remove(self, name: bytes) -> None:
+        """Forget a proven sender, but for the highest counters of it that were accepted: it may prove itself again at
+        once, and what was accepted of it before is a replay then, too."""
+        if len(self.tops) >= MAX_TOPS:
+            del self.tops[next(iter(self.tops))]
+        windows = self.proven.pop(name).windows
+        self.tops[name] = tuple(window.top for window in windows)
 
     def prove(self, name: bytes, handshake: Handshake, counter: int) -> tuple[tuple[HeldFrame, ...], int]:
         """A sender has answered by `handshake`, frame `counter` of its stream. Returns what was held of it, in order,
@@ -119,7 +129,9 @@ class Senders:
         windows = {MULTICAST_STREAM: ReplayWindow(handshake.multicasts),
                    UNICAST_STREAM: ReplayWindow(handshake.unicasts),
                    HANDSHAKE_STREAM: ReplayWindow(counter + 1)}
-        recent = {MULTICAST_STREAM: handshake.recent_multicasts, UNICAST_STREAM: handshake.recent_unicasts}
+        multicasts, unicasts = self.tops.pop(name, (0, 0))[:2]
+        recent = {MULTICAST_STREAM: max(handshake.recent_multicasts, multicasts + 1),
+                  UNICAST_STREAM: max(handshake.recent_unicasts, unicasts + 1)}
         held = []
         for (stream, number), frame in waiting.held.items():
             if number >= recent[COUNTED_AS[stream]]:
@@ -135,7 +147,7 @@ class Senders:
         if len(self.proven) > len(self.members) + MAX_NON_MEMBERS:
             excess = [name for name in self.proven if name[:ADDRESS_BYTES] not in self.members][:-MAX_NON_MEMBERS]
             for name in excess:
-                del self.proven[name]
+                self.remove(name)
 
     def forget_keys(self, usable: dict[bytes, object]) -> None:
         """Drop the ciphers of keys that are no longer usable."""

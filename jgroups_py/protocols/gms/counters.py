@@ -35,6 +35,8 @@ GMS_COUNTERS = declare(
     drop("nacks_refused", "Claims of a higher ballot that makes no sense."),
     drop("answers_unasked", "Answers to a ballot that is over, or by a member that was not asked."),
     drop("stale_view_of_other_view", "Answers about another view than the one that was asked about."),
+    drop("key_orders_refused", "Orders of a new key of the view by members without the role operator, or by "
+                               "non-members."),
     drop("joins_of_others_refused", "Join requests for a process other than their sender."),
     figure("view_counter", "Counter of the view."),
     figure("members", "Members of the view."),

@@ -169,6 +169,21 @@ class ViewKey(Header):
     secret: bytes = field(wire.fixed_bytes(VIEW_KEY_BYTES), repr=False)
 
 
+@wire.header(proto=GMS_ID, kind=18)
+class RenewKey(Header):
+    """To the acting coordinator: an operator orders a new key of the view. number: chosen by the sender."""
+
+    number: int = field(wire.U64)
+
+
+@wire.header(proto=GMS_ID, kind=19)
+class RenewKeyAnswer(Header):
+    """Answer to RenewKey: it is obeyed, or why not."""
+
+    number: int = field(wire.U64)
+    error: str = field(wire.TEXT)
+
+
 @wire.header(proto=GMS_ID, kind=9)
 class Installed(Header):
     """Answer to Install: the view is installed here (or this member leaves with it)."""

@@ -52,6 +52,12 @@ class GmsPort(LayerPort, typing.Protocol):
     def challenge_member(self, member: Address, physical: PhysicalAddress) -> None:
         """Have a process show AUTH who it is."""
 
+    def operator_refusal(self, member: Address) -> str:
+        """Why the orders of a member are not obeyed; "": they are."""
+
+    def shown_identity(self, member: Address) -> str:
+        """A member as logs name it: by its verified identity, if there is AUTH."""
+
     def sent_counts(self) -> dict[Address, int]:
         """Sender -> how many of its multicasts were delivered here in all views, the present one included."""
 

@@ -12,6 +12,7 @@ To follow a change, read proposer.py and acceptor.py from top to bottom. The par
     proposer        the running ballot (flush: its bookkeeping), the decided view that is being announced
     admission       joiners                            join    our own way into a group
     leave           leavers, and our own way out       merge   merges, led or followed (round_trips)
+    renewal         a new key of the view by order
 
 This file puts them together (`assemble`) and does what concerns all of them: installing a view, and leaving.
 
@@ -39,8 +40,10 @@ from jgroups_py.protocols.gms.leave import LeaveClient
 from jgroups_py.protocols.gms.links import MemberLinks
 from jgroups_py.protocols.gms.merge import MergeCoordinator
 from jgroups_py.protocols.gms.proposer import ViewProposer
+from jgroups_py.protocols.gms.renewal import KeyRenewal
 from jgroups_py.protocols.gms.sent_counts import after_view, missed_counts
 from jgroups_py.protocols.gms.state import GroupState, Lifecycle
+from jgroups_py.sealing.identities import operator_refusal
 from jgroups_py.stack.component import Component
 from jgroups_py.stack.protocol import CONTROL, Protocol
 
@@ -55,7 +58,7 @@ class Gms(Protocol, ViewSource):
     needs = {"addresses": AddressBook, "counts": MulticastCounts}
     addresses: AddressBook
     counts: MulticastCounts
-    components = (JoinClient, Admission, LeaveClient, ViewAcceptor, ViewProposer, MergeCoordinator)
+    components = (JoinClient, Admission, LeaveClient, ViewAcceptor, ViewProposer, MergeCoordinator, KeyRenewal)
 
     def assemble(self) -> tuple[Component, ...]:
         """Make the parts, each with the ports of those that it asks (ports.py)."""
@@ -71,11 +74,13 @@ class Gms(Protocol, ViewSource):
         self.acceptor = ViewAcceptor(self, group, links, self.joining)
         self.proposer = ViewProposer(self, group, links, self.acceptor, self.admission, self.leaving)
         self.merging = MergeCoordinator(self, group, links, self.proposer)
+        self.renewal = KeyRenewal(self, group)
         # Parts that act on each other: the ports of those that are made later.
         self.joining.acceptor = self.acceptor
         self.admission.proposer = self.leaving.proposer = self.acceptor.proposer = self.proposer
+        self.renewal.proposer = self.proposer
         self.acceptor.merging = self.proposer.merging = self.merging
-        return self.joining, self.admission, self.leaving, self.acceptor, self.proposer, self.merging
+        return self.joining, self.admission, self.leaving, self.acceptor, self.proposer, self.merging, self.renewal
 
     def current_view(self) -> View | None:
         return self.group.view
@@ -125,6 +130,15 @@ class Gms(Protocol, ViewSource):
         """See GmsPort."""
         if self.identities is not None:
             self.identities.challenge_member(member, physical)
+
+    def operator_refusal(self, member: Address) -> str:
+        """See GmsPort."""
+        return operator_refusal(self.identities, member)
+
+    def shown_identity(self, member: Address) -> str:
+        """See GmsPort."""
+        found = self.identities.identity_of(member) if self.identities is not None else None
+        return str(member if found is None else found)
 
     def sent_counts(self) -> dict[Address, int]:
         """See GmsPort."""
@@ -181,6 +195,7 @@ class Gms(Protocol, ViewSource):
         self.leaving.stop()
         self.acceptor.stop()
         self.merging.stop()
+        self.renewal.stop()
         self.later(self.after_leaving)
 
     def after_leaving(self) -> None:
@@ -198,5 +213,6 @@ class Gms(Protocol, ViewSource):
             if maker not in installed.view:
                 # A coordinator that leaves decides the view without itself, and so knows its key: replace it.
                 self.proposer.renew()
+        self.renewal.view_installed()
         self.proposer.consider()
         self.merging.consider()

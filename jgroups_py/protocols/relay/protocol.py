@@ -70,7 +70,7 @@ from jgroups_py.protocols.relay.state.forwarder import StateForwarder
 from jgroups_py.protocols.relay.state.provider import StateProvider
 from jgroups_py.protocols.relay.state.transfer import SiteStateTransfer
 from jgroups_py.protocols.relay.unicast.router import UnicastRouter
-from jgroups_py.sealing.identities import OPERATOR
+from jgroups_py.sealing.identities import operator_refusal
 from jgroups_py.stack.component import Component, Receiver
 from jgroups_py.stack.protocol import Protocol
 
@@ -164,13 +164,7 @@ class Relay(Protocol, SiteReporter, MulticastNumbers):
 
     def operator_refusal(self, member: Address) -> str:
         """Why the orders of a member of this group are not obeyed; "": they are. Without AUTH all members are alike."""
-        identities: Identities | None = self.stack.find(Identities)
-        if identities is None:
-            return ""
-        identity = identities.identity_of(member)
-        if identity is None:
-            return f"{escaped(str(member))} has not proven its identity"
-        return "" if OPERATOR in identity.roles else f"{escaped(str(identity))} has not the role {OPERATOR!r}"
+        return operator_refusal(self.stack.find(Identities), member)
 
     def shown_identity(self, member: Address) -> str:
         """A member of this group as logs name it: by its verified identity, if there is AUTH."""

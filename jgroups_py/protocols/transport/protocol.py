@@ -388,13 +388,14 @@ class Transport(BaseTransport):
             if batch is None:
                 continue
             src, dest = batch.src, batch.dest
+            if dest is not None and dest != me:
+                # It teaches nothing of its source: anybody may have recorded it, and sent it here from another place.
+                self.drop("for_others_dropped", batch, "it is addressed to another member", number=1)
+                continue
             self.last_frames[src] = now_ns
             if physical is not None and self.book.get(src) != physical:
                 self.book[src] = physical
-            if dest is None or dest == me:
-                batches.append(batch)
-            else:
-                self.drop("for_others_dropped", batch, "it is addressed to another member", number=1)
+            batches.append(batch)
         if len(self.last_frames) > len(self.members) + MAX_NON_MEMBERS:
             self.bound_non_members()
         for batch in joined(batches) if len(batches) > 1 else batches:

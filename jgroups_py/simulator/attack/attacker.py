@@ -168,7 +168,7 @@ class Attacker:
         """Measure the memory of all nodes, and record each that exceeds the bound."""
         for process in self.world.processes.values():
             if process.running:
-                nbytes = weigh(process.node, (self.world, process)) - process.node.pending_bytes()
+                nbytes = weigh(process.node, (self.world, process, self)) - process.node.pending_bytes()
                 if nbytes > NODE_BYTES:
                     self.excesses.append(Excess(self.world.now_ns, f"{process.incarnation} keeps {nbytes:,} bytes"))
 

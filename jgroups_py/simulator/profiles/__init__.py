@@ -7,6 +7,7 @@ declares the states that its seeds must reach (`reaches`, keys of coverage.py), 
 from __future__ import annotations
 
 from jgroups_py.simulator.profiles.attacker_site import AttackerSiteProfile
+from jgroups_py.simulator.profiles.attackers import AttackerProfile, FormerMemberProfile, InsiderProfile
 from jgroups_py.simulator.profiles.auth import AuthProfile
 from jgroups_py.simulator.profiles.base import REST_LIMIT_NS, Plan, Profile
 from jgroups_py.simulator.profiles.certificates import CertificatesProfile
@@ -34,6 +35,7 @@ from jgroups_py.simulator.profiles.split_topics import ScaleTopicsProfile, Split
 from jgroups_py.simulator.profiles.states import SiteStatesProfile, StatesProfile
 from jgroups_py.simulator.profiles.storm import RelayStormProfile
 from jgroups_py.simulator.profiles.swim import SwimAloneProfile, SwimGroupProfile
+from jgroups_py.simulator.profiles.tokens import TokensProfile
 from jgroups_py.simulator.profiles.topics import TopicsProfile
 from jgroups_py.simulator.profiles.upgrade import UpgradeProfile
 from jgroups_py.simulator.profiles.view_keys import ViewKeysProfile
@@ -47,6 +49,7 @@ PROFILES: dict[str, type[Profile]] = {
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
         ViewKeysProfile, CertificatesProfile, UpgradeProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile,
-        DictProfile, ReceiptsProfile)}
+        DictProfile, ReceiptsProfile, AttackerProfile, InsiderProfile, FormerMemberProfile,
+        TokensProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

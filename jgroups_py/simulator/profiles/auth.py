@@ -11,6 +11,7 @@ from random import Random
 import attrs
 
 from jgroups_py.model.units import millis, seconds
+from jgroups_py.sealing.identities import MEMBER, RELAY
 from jgroups_py.simulator.attack.intruder import INTRUDERS, NAME, REVOKED, UNKNOWN, IntruderWatch, intruding
 from jgroups_py.simulator.attack.sealed import SealedAttacker
 from jgroups_py.simulator.checkers import Violation, check
@@ -64,6 +65,7 @@ class AuthProfile(SealedProfile):
     """By seed % 3 a group on UDP, on TCP, or two sites, with identities, an attacker without keys, and intruders."""
 
     name = "auth"
+    symbolic = True
 
     def make_plan(self) -> Plan:
         self.watch = IntruderWatch()
@@ -91,7 +93,8 @@ class AuthProfile(SealedProfile):
         watch_wires(world, self.attacker)
         if not self.enrolled:
             self.enrolled = True
-            world.enroll(*(virtual_identity(world.seed, member, self.site_of[member]) for member in self.members))
+            world.enroll(*(virtual_identity(world.seed, member, self.site_of[member], self.roles_of(member))
+                           for member in self.members))
             for action in self.intruders:
                 own = virtual_identity(world.seed, action.name)
                 if action.what == UNKNOWN:
@@ -101,6 +104,10 @@ class AuthProfile(SealedProfile):
         if name in self.watch.kinds:
             return self.start_intruder(world, next(action for action in self.intruders if action.name == name))
         return super().start(world, name)
+
+    def roles_of(self, member: str) -> tuple[str, ...]:
+        """The roles of a member."""
+        return MEMBER, RELAY
 
     def start_intruder(self, world: World, action: Intrude) -> Process:
         """Start a process with the keyring and the stack of the group, and a lax AUTH."""
@@ -113,6 +120,7 @@ class AuthProfile(SealedProfile):
     def judged(self, world: World, found: list[Violation]) -> list[Violation]:
         attacker = attacker_of(world)
         assert isinstance(attacker, SealedAttacker), "`start` makes it"
+        attacker.at_the_end()
         for own in world.identities.values():
             if own.identity.name in self.watch.kinds:
                 at_ns = world.revoked_ns.get(own.identity.key)

@@ -71,6 +71,7 @@ class Profile:
     splits = False
     bursts = False                       # some seeds (BURSTY_SEEDS) also have bursts of loss on single paths
     weather: Mapping[int, Weather] = MappingProxyType({})    # net -> weather without faults, if it is not CLEAR
+    symbolic = False                     # signatures of Ed25519 are symbolic (symbolic.py)
     application = False                  # members run the application that is registered in runner.APPLICATIONS
 
     def __init__(self, seed: int) -> None:

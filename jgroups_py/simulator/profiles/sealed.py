@@ -1,8 +1,8 @@
 """Profile sealed: the groups and sites of profile hostile with ENCRYPT, an attacker without keys, and rotation of keys.
 
-All guarantees hold without exception, and also those of attack/sealed.py: K1, K2, K3, K13. The keys of the groups and
-of the bridge are changed in three phases while members crash, pause, are split, and join. Links of FD_SOCK are not
-attacked, as they are not sealed (design/encrypt.md).
+All guarantees hold without exception, and also those of attack/sealed.py: K1, K2, K3, K9, K11, K13, K14. The keys of
+the groups and of the bridge are changed in three phases while members crash, pause, are split, and join. Links of
+FD_SOCK are not attacked, as they are not sealed (design/encrypt.md).
 """
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import ClassVar
 import attrs
 
 from jgroups_py.model.units import millis, seconds
+from jgroups_py.sealing.keyring import GroupKey
 from jgroups_py.simulator.attack.sealed import SealedAttacker
 from jgroups_py.simulator.checkers import Violation, check
 from jgroups_py.simulator.faults.actions import Action, Starter
@@ -42,12 +43,19 @@ class ChangeKey(Action):
         new = added.keys[-1].name
         world.keyrings[self.path] = added
         world.after(PHASE_NS, world.change_keyring, self.path, lambda keyring: keyring.activated(new))
-        world.after(2 * PHASE_NS, world.change_keyring, self.path,
-                    lambda keyring: keyring.without(before.active.name))
+        world.after(2 * PHASE_NS, retire, world, self.path, before.active)
         return True
 
     def describe(self) -> str:
         return f"the key of {self.path} is changed, a phase each {PHASE_NS / seconds(1):g} s"
+
+
+def retire(world: World, path: str, key: GroupKey) -> None:
+    """The last phase; the attacker of the world knows when it began (K9)."""
+    world.change_keyring(path, lambda keyring: keyring.without(key.name))
+    attacker = attacker_of(world)
+    if isinstance(attacker, SealedAttacker):
+        attacker.retired[key.id], attacker.retired_ns[key.id] = key, world.now_ns
 
 
 @attrs.frozen
@@ -65,7 +73,7 @@ def watch_wires(world: World, attacker: type[SealedAttacker] = SealedAttacker) -
     """Give the world its attacker, if it has none: members started from now on have ENCRYPT."""
     if world.tap is None:
         world.seal()
-        attacker(world)
+        world.withholds = attacker(world).withholds
 
 
 class SealedProfile(HostileProfile):
@@ -97,4 +105,5 @@ class SealedProfile(HostileProfile):
     def judged(self, world: World, found: list[Violation]) -> list[Violation]:
         attacker = attacker_of(world)
         assert isinstance(attacker, SealedAttacker), "`start` makes it"
+        attacker.at_the_end()
         return [*self.harm(world, found), *attacker.violations.values(), *check(world.history)]

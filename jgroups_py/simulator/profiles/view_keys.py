@@ -5,6 +5,8 @@ signed (then the insider forges only what protocols send), tagged, or signed.
 """
 from __future__ import annotations
 
+from typing import ClassVar
+
 from jgroups_py.simulator.attack.view_keys import ViewKeysAttacker
 from jgroups_py.simulator.checkers import Violation
 from jgroups_py.simulator.process import Process
@@ -21,7 +23,7 @@ class ViewKeysProfile(AuthProfile):
 
     name = "view-keys"
     attacker = ViewKeysAttacker
-    attacks = (*KINDS, "insider", "insider", "insider")
+    attacks: ClassVar[tuple[str, ...]] = (*KINDS, "insider", "insider", "insider")
 
     def start(self, world: World, name: str) -> Process:
         world.encrypt_options = "view", SIGN[self.seed // 3 % 3]

@@ -8,8 +8,9 @@ from typing import Any
 import attrs
 import pytest
 
+from jgroups_py.model.address import Address
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.events import TokenChecked
+from jgroups_py.model.events import ChallengeMember, IdentityRevoked, TokenChecked
 from jgroups_py.model.outputs import CheckToken
 from jgroups_py.model.ports import WAITING
 from jgroups_py.model.token_check import MAX_TOKEN_BYTES, TokenCheck
@@ -20,7 +21,7 @@ from jgroups_py.sealing.identities import RevokedKeys, key_text
 from jgroups_py.sealing.primitives import SigningKey
 from jgroups_py.testing.bench import change, view_of
 from tests.unit.protocols.test_auth import Authenticated, Files, identity, meet
-from tests.unit.protocols.test_encrypt import exchange
+from tests.unit.protocols.test_encrypt import PLACES, exchange
 
 NOW_NS = 1_790_000_000 * NS_PER_S
 CONFIG = AuthConfig(authority="token", identity="own.pem", token="own.token", revoked="revoked.json",
@@ -224,3 +225,56 @@ def test_meeting_twice_does_not_ask_twice():
     assert len(questions(other)) == 1
     assert key_text(identity("A").signer.public) == identity("A").identity.key
     assert Random("A").randbytes(32).hex() not in repr(other.auth.__dict__)
+
+
+def test_what_was_accepted_of_a_sender_that_was_forgotten_is_a_replay_when_it_proves_itself_again():
+    """`jgroups sim --profile tokens --seed 11`: its identity ended, and it showed a new one within seconds."""
+    one, other = Authenticated("A"), Authenticated("B")
+    assert meet(one, other) == [b"first"]
+    old = [one.send(b"accepted") for _ in range(3)]
+    for frame in old:
+        other.take(frame, "A")
+    assert other.delivered() == [b"accepted"] * 3
+    other.stack.inject(IdentityRevoked((one.me,)), other.now_ns)
+    for frame in old:
+        other.take(frame, "A")
+    assert meet_again(one, other) == [b"new"]
+    assert other.drops() == {"replayed_dropped": 3}
+
+
+def meet_again(one: Authenticated, other: Authenticated) -> list[bytes]:
+    other.take(one.send(b"new"), "A")
+    exchange(one, other)
+    return other.delivered()
+
+
+def test_an_answer_to_an_address_challenge_proves_nothing_once_it_was_given():
+    """It has the counters of its time: a recording of it, sent again when the sender is forgotten, must not count."""
+    one, other = Authenticated("A"), Authenticated("B")
+    assert meet(one, other) == [b"first"]
+    other.stack.inject(ChallengeMember(one.me, one.place), other.now_ns)
+    (question,) = other.frames()
+    one.take(question, "B")
+    (answer,) = one.frames()
+    other.take(answer, "A")
+    assert other.encrypt.address_challenges == {}
+    other.take(one.send(b"later"), "A")
+    assert other.delivered() == [b"later"]
+    other.stack.inject(IdentityRevoked((one.me,)), other.now_ns)
+    other.take(answer, "A")
+    assert not other.encrypt.senders.proven
+
+
+def test_a_sender_that_was_refused_is_asked_again_although_others_are_challenged_meanwhile():
+    """`jgroups sim --profile tokens --seed 16`: each challenge put off the timer by which refusals are forgotten."""
+    one, other = member("A"), member("B")
+    other.take(one.send(b"first"), "A")
+    exchange(one, other)
+    (asked,) = questions(other)
+    other.stack.notify(TokenChecked(asked.number, None), other.now_ns)
+    exchange(one, other)
+    assert [waiting.refused for waiting in other.encrypt.senders.unproven.values()] == [True]
+    for number in range(30):
+        other.advance(millis(300))
+        other.stack.inject(ChallengeMember(Address(bytes(15) + bytes((number,))), PLACES["C"]), other.now_ns)
+    assert not other.encrypt.senders.unproven

@@ -10,7 +10,7 @@ from jgroups_py import wire
 from jgroups_py.model.address import Address, PhysicalAddress
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.events import Connect, KeyringRead, SendTo, ViewChange
+from jgroups_py.model.events import AddressesKnown, Connect, KeyringRead, SendTo, ViewChange
 from jgroups_py.model.outputs import Deliver, Frame, LogEntry, ReadKeyring
 from jgroups_py.model.secrets import Secrets
 from jgroups_py.model.units import millis, seconds
@@ -233,6 +233,18 @@ def test_addresses_are_learnt_from_opened_frames_only():
 
 
 # --- senders that are not known ---------------------------------------------------------------------------------------
+
+def test_a_recorded_unicast_to_another_member_teaches_no_place():
+    """`jgroups sim --profile attacker --seed 2020`: with a shared key it opens at every member, and once at each."""
+    one, other = Member("A"), Member("B")
+    meet(one, other)
+    transport = other.stack.transport
+    assert transport.book[one.me] == PLACES["A"]
+    one.stack.inject(AddressesKnown({address("C"): PLACES["C"]}), 0)
+    other.take(one.send(b"for C", dest=address("C")), "C")
+    assert transport.stats()["for_others_dropped"] == 1
+    assert transport.book[one.me] == PLACES["A"]
+
 
 def test_the_first_frames_of_a_sender_wait_for_its_proof_and_two_round_trips_serve_both():
     one, other = Member("A"), Member("B")

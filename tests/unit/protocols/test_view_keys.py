@@ -32,7 +32,7 @@ from jgroups_py.wire.sealed_head import (
     read_head,
     sealed_head,
 )
-from tests.unit.protocols.test_auth import KEYS_CONFIG, PSK_CONFIG, Authenticated, Suspicions
+from tests.unit.protocols.test_auth import KEYS_CONFIG, PSK_CONFIG, Authenticated, Files, Suspicions
 from tests.unit.protocols.test_encrypt import PLACES, exchange
 
 KEY, NEXT_KEY = bytes(range(100, 132)), bytes(range(132, 164))
@@ -288,7 +288,7 @@ def test_an_address_stays_with_the_member_that_proved_it_first_in_no_view_too():
     exchange(one, other)
     Usurper().tries(other)
     assert other.auth.stats()["identities_refused"] == 1
-    assert "it is C, and uses the address of A" in other.log()
+    assert "C shows itself under the address of 'A'" in other.log()
     assert other.knows(one)
 
 
@@ -323,3 +323,44 @@ def test_frames_whose_key_does_not_come_are_dropped_after_a_while():
     assert (len(other.encrypt.early), other.drops()) == (1, {"unknown_key_dropped": 2})
     other.advance(seconds(3))
     assert (len(other.encrypt.early), other.drops()) == (0, {"unknown_key_dropped": 3})
+
+
+class UnderTheAddressOf(Viewed):
+    """A process with the identity of one member and the address of another one."""
+
+    def __init__(self, name: str, victim: Viewed) -> None:
+        super().__init__(name)
+        self.me = Address(victim.me.raw, name)
+        self.encrypt, self.auth = Encrypt(EncryptConfig(mode="view")), Auth(KEYS_CONFIG)
+        self.stack = Stack([Udp(UdpConfig()), self.encrypt, self.auth, Suspicions()], self.me,
+                           secrets=Files("another salt", self.secrets.files))
+        self.stack.inject(Connect("demo"), 0)
+        self.stack.inject(AddressesKnown({address(each): PLACES[each] for each in PLACES}), 0)
+        self.stack.outputs.clear()
+
+
+@pytest.mark.parametrize("met", [True, False], ids=["victim-has-proven-itself", "victim-is-in-the-view-only"])
+def test_an_insider_cannot_prove_its_own_identity_under_the_address_of_another_member(met):
+    if met:
+        insider, target, victim = group("A", "B", "C")
+    else:
+        (insider, target), victim = group("A", "B"), Viewed("C")
+        target.install("A", "B", "C")
+        target.frames()
+    impostor = UnderTheAddressOf("A", victim)
+    impostor.install("A", "B", "C", key=KEY)
+    for _ in range(3):
+        for _, frame in impostor.sent():
+            target.take(frame, "A")
+        for _, frame in target.sent():
+            impostor.take(frame, "B")
+    found = target.auth.identity_of(victim.me)
+    assert found is None or found.name == "C"
+    assert target.auth.stats()["identities_refused"] == 1
+    assert "A shows itself under the address of 'C'" in target.log()
+    impostor.stack.inject(Batch(impostor.me, None, (b"forged",), (), NO_RELIABILITY), 0)
+    for frame in impostor.frames():
+        target.take(frame, "A")
+    assert target.delivered() == []
+    assert target.auth.contradiction(victim.me) == ""
+    assert target.encrypt.pairs.keys() == ({insider.me.raw, victim.me.raw} if met else {insider.me.raw})
