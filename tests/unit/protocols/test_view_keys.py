@@ -356,8 +356,11 @@ def test_an_insider_cannot_prove_its_own_identity_under_the_address_of_another_m
             impostor.take(frame, "B")
     found = target.auth.identity_of(victim.me)
     assert found is None or found.name == "C"
-    assert target.auth.stats()["identities_refused"] == 1
-    assert "A shows itself under the address of 'C'" in target.log()
+    if met:
+        assert target.drops()["unidentified_dropped"] >= 1, "it was refused before its proof was looked at"
+    else:
+        assert target.auth.stats()["identities_refused"] == 1
+        assert "A shows itself under the address of 'C'" in target.log()
     impostor.stack.inject(Batch(impostor.me, None, (b"forged",), (), NO_RELIABILITY), 0)
     for frame in impostor.frames():
         target.take(frame, "A")
