@@ -247,13 +247,14 @@ class JChannel(BaseChannel):
         dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
         room = self.send_timeout if timeout is None else timeout
         if until is not None or bits & RSVP:
-            return self._send_until(self._checked_until(until, dest, bits), data, bits, wired, room, wait)
+            return self.send_until(self.checked_until(until, dest, bits), data, bits, wired, room, wait)
         session.sends.put(dest, data, bits, wired, room)
         return None
 
-    def _send_until(
+    def send_until(
         self, until: Until, data: bytes, bits: int, wired: tuple[Header, ...], timeout: float | None, wait: bool,
     ) -> ThreadReceipt:
+        """For building blocks: `send` to all with headers of theirs, and with what `checked_until` returned."""
         def check() -> None:
             self._check_handled(until, self._inside_callback())
 

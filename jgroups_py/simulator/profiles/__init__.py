@@ -9,6 +9,7 @@ from __future__ import annotations
 from jgroups_py.simulator.profiles.attacker_site import AttackerSiteProfile
 from jgroups_py.simulator.profiles.auth import AuthProfile
 from jgroups_py.simulator.profiles.base import REST_LIMIT_NS, Plan, Profile
+from jgroups_py.simulator.profiles.caches import CacheProfile, CacheSplitProfile
 from jgroups_py.simulator.profiles.certificates import CertificatesProfile
 from jgroups_py.simulator.profiles.clocks import ClocksProfile
 from jgroups_py.simulator.profiles.dicts import DictProfile
@@ -47,6 +48,6 @@ PROFILES: dict[str, type[Profile]] = {
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
         ViewKeysProfile, CertificatesProfile, UpgradeProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile,
-        DictProfile, ReceiptsProfile)}
+        DictProfile, ReceiptsProfile, CacheProfile, CacheSplitProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]
