@@ -26,9 +26,9 @@ from jgroups_py.testing.simulation.refusals import current
 from jgroups_py.testing.simulation.trial import Trial
 
 PROFILES = ("cache", "cache-split")
-KEYS = 4
+KEYS = 12
 TTLS = ("2s", "10m")                     # of a seed
-MAX_BYTES = 700                          # room for two values
+MAX_BYTES = 2600                         # room for eight values
 PAYLOAD = 60                             # bytes of a value, beside its number
 COUNTED = {"hits": "values read", "forgotten": "values forgotten", "stale_loads": "loads overtaken",
            "expired": "values too old", "cleared": "all forgotten", "evicted": "values evicted"}
@@ -135,9 +135,9 @@ class CacheHolder:
         if rng.random() < 0.3:
             await self.write(key, rng.random() < 0.5)
             return
-        for _ in range(rng.randint(1, 4)):
+        for key in rng.sample(range(KEYS), rng.randint(1, KEYS)):
             await self.read(key)
-            await asyncio.sleep(rng.random() * 0.5)
+            await asyncio.sleep(rng.random() * rng.choice((0.02, 0.2)))
 
     async def read(self, key: int) -> None:
         """N1, N2 and N4 of one call."""

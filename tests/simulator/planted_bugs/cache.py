@@ -5,7 +5,7 @@ from typing import Any
 
 from jgroups_py.blocks.cache.cache import Cache, CacheHub
 from jgroups_py.blocks.cache.core import CacheCore, CacheEntry, CacheLoad
-from jgroups_py.model.outputs import MessagesLost, Output, ViewInstalled
+from jgroups_py.model.outputs import MessagesLost, Output, SiteStatusChanged, ViewInstalled
 from jgroups_py.model.units import seconds
 from jgroups_py.model.view import View
 from jgroups_py.testing.simulation import caches
@@ -30,7 +30,8 @@ def ages_from_its_end(self: CacheCore, load: CacheLoad, value: bytes | None) -> 
 
 
 def hears_no_loss(self: CacheHub, output: Output) -> None:
-    if not isinstance(output, MessagesLost):
+    """Each of the two covers for the other in most cases: what is lost is lost for a site that was OFFLINE."""
+    if not isinstance(output, MessagesLost | SiteStatusChanged):
         heard(self, output)
 
 
@@ -59,7 +60,7 @@ CACHE_SAFEGUARDS = (
     guard("notices are carried out", "only the sender forgets", Cache, "receive", takes_no_notice, PROFILE, "N1"),
     guard("a notice overtakes a load", "its value is kept", CacheCore, "forget", keeps_loads, PROFILE, "N1"),
     guard("the age counts from the load on", "4 s more", CacheCore, "loaded", ages_from_its_end, PROFILE, "N2"),
-    guard("a loss clears a cache", "nothing happens", CacheHub, "_heard", hears_no_loss, PROFILE, "N3"),
-    guard("a merge clears a cache", "nothing happens", CacheHub, "_heard", hears_no_merge, SPLIT, "N3"),
+    guard("losses, sites back from OFFLINE clear it", "nothing happens", CacheHub, "_heard", hears_no_loss, PROFILE, "N3"),
+    guard("merges clear a cache", "nothing happens", CacheHub, "_heard", hears_no_merge, SPLIT, "N3"),
     guard("room is bounded", "all values are kept", CacheCore, "_keep", keeps_everything, PROFILE, "N4"),
 )
