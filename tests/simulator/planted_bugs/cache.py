@@ -60,7 +60,7 @@ CACHE_SAFEGUARDS = (
     guard("notices are carried out", "only the sender forgets", Cache, "receive", takes_no_notice, PROFILE, "N1"),
     guard("a notice overtakes a load", "its value is kept", CacheCore, "forget", keeps_loads, PROFILE, "N1"),
     guard("the age counts from the load on", "4 s more", CacheCore, "loaded", ages_from_its_end, PROFILE, "N2"),
-    guard("losses, sites back from OFFLINE clear it", "nothing happens", CacheHub, "_heard", hears_no_loss, PROFILE, "N3"),
+    guard("losses, sites back from OFFLINE clear it", "no effect", CacheHub, "_heard", hears_no_loss, PROFILE, "N3"),
     guard("merges clear a cache", "nothing happens", CacheHub, "_heard", hears_no_merge, SPLIT, "N3"),
     guard("room is bounded", "all values are kept", CacheCore, "_keep", keeps_everything, PROFILE, "N4"),
 )

@@ -261,7 +261,7 @@ def test_every_own_change_that_a_merge_takes_back_is_told_also_if_others_wrote_t
 
 
 def test_a_merger_that_takes_the_other_value_has_all_writers_of_the_chosen_part_told() -> None:
-    part, cores = group("ABCDE", MERGE)
+    _, cores = group("ABCDE", MERGE)
     most, least = split(cores, "ABC", "DE")
     most.write("A", put(b"k", b"1"))
     most.write("B", put(b"k", b"2"))
