@@ -345,7 +345,7 @@ class BaseChannel(Subscriptions, CallbackRegistry):
         self.check_size(max(map(len, found), default=0))
         return found
 
-    def _checked_until(self, until: str | Iterable[str] | None, dest: Address | None, flags: int) -> Until:
+    def checked_until(self, until: str | Iterable[str] | None, dest: Address | None, flags: int) -> Until:
         """What a send with `until`, or with the flag RSVP, waits for, checked.
 
         Raises:

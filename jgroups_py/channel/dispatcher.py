@@ -157,6 +157,14 @@ class Dispatcher:
             pending.extend(taken)
         return pending.popleft()
 
+    def pump(self, until: Callable[[], bool], timeout: float) -> None:
+        """Inside a callback: go on delivering until `until()` holds, `timeout` seconds without an output at most."""
+        while not until() and not self.stopping:
+            output = self.next(timeout)
+            if output is None:
+                return
+            self.handle(output)
+
     def any_waiting(self) -> bool:
         """Whether there is something to deliver."""
         return bool(self._pending) or not self._nothing_new()

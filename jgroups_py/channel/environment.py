@@ -1,16 +1,20 @@
-"""Where an AsyncChannel runs: on sockets, or on what its event loop brings along.
+"""Where a channel runs: on sockets, or on what its event loop or its thread brings along.
 
-A channel needs a host, which runs its node, and something that calls the host's rounds on the event loop. On every
-usual event loop these are runtime/host.py and io_task.py. An event loop with an attribute `channel_environment` brings
-its own, as that of the simulator does (testing/simulation), so the same AsyncChannel runs there.
+A channel needs a host, which runs its node, and something that calls the host's rounds. These are runtime/host.py and,
+for an AsyncChannel, io_task.py, for a JChannel io_thread.py. An event loop with an attribute `channel_environment`
+brings its own, and so does a thread whose context has THREAD_ENVIRONMENT, as those of the simulator do
+(testing/simulation): the same channels run there.
 """
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
+from jgroups_py.channel.dispatcher import Dispatcher
 from jgroups_py.channel.io_task import IoTask
+from jgroups_py.channel.io_thread import IoThread
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.events import Event
 from jgroups_py.node.node import Node
@@ -97,23 +101,50 @@ class AsyncIo(Protocol):
         """What `function` returns, which may block."""
 
 
-class Environment(Protocol):
-    """What an event loop gives a channel that connects on it."""
+class ThreadIo(Protocol):
+    """The thread that calls a JChannel's receiver: see IoThread."""
+
+    def start(self) -> None:
+        """Run the rounds and deliver from now on."""
+
+    def current(self) -> bool:
+        """Whether the caller is inside a callback."""
+
+    def work_until(self, holds: Callable[[], bool], timeout: float | None) -> None:
+        """Run rounds until a condition holds, if the caller may; it then waits by itself."""
+
+    def stop(self, drain_seconds: float, stop_seconds: float) -> bool:
+        """Wait for what is queued, then stop without the rest; whether the thread has ended."""
+
+
+class HostEnvironment(Protocol):
+    """What any environment gives a channel that connects in it."""
 
     def new_host(
         self, spec: StackSpec, cluster: str, name: str, inbox: Inbox, ended: Callable[[str, bool], None],
     ) -> ChannelHost:
         """The host of a connection. Raises ChannelError or ConfigError if there is none for it here."""
 
-    def new_io(self, name: str, host: ChannelHost, orphaned: Callable[[], None]) -> AsyncIo:
-        """What runs its rounds. orphaned: called when the event loop was closed and the host goes on."""
-
     def callback_failed(self, name: str, error: BaseException) -> bool:
         """A callback of the application raised. Returns whether that was dealt with; otherwise it is logged."""
 
 
-class Sockets(Environment):
-    """That of all usual event loops: real sockets, and a watchdog thread beside the event loop."""
+class Environment(HostEnvironment, Protocol):
+    """What an event loop gives an AsyncChannel that connects on it."""
+
+    def new_io(self, name: str, host: ChannelHost, orphaned: Callable[[], None]) -> AsyncIo:
+        """What runs its rounds. orphaned: called when the event loop was closed and the host goes on."""
+
+
+class ThreadEnvironment(HostEnvironment, Protocol):
+    """What a thread gives a JChannel that it connects."""
+
+    def new_thread(self, name: str, host: ChannelHost, dispatcher: Dispatcher) -> ThreadIo:
+        """What runs its rounds and calls its receiver."""
+
+
+class Sockets(Environment, ThreadEnvironment):
+    """That of all usual event loops and threads: real sockets, and a watchdog thread beside them."""
 
     def new_host(
         self, spec: StackSpec, cluster: str, name: str, inbox: Inbox, ended: Callable[[str, bool], None],
@@ -124,11 +155,17 @@ class Sockets(Environment):
         assert isinstance(host, Host), "made by new_host"
         return IoTask(name, host.loop, orphaned)
 
+    def new_thread(self, name: str, host: ChannelHost, dispatcher: Dispatcher) -> IoThread:
+        assert isinstance(host, Host), "made by new_host"
+        return IoThread(name, host, dispatcher)
+
     def callback_failed(self, name: str, error: BaseException) -> bool:
         return False
 
 
 SOCKETS = Sockets()
+THREAD_ENVIRONMENT: ContextVar[ThreadEnvironment] = ContextVar("jgroups_channel_environment", default=SOCKETS)
+"""That of the JChannels which a thread connects."""
 
 
 def environment() -> Environment:

@@ -132,6 +132,7 @@ class IoThread:
         """Run the loop and deliver from now on."""
         self._watchdog.start()                               # first: a stack that refuses to start ends the thread at
         self._thread.start()                                 # once, and another thread may be in `stop` by then
+        self._host.round_in_callback, self._host.sends.owner = self.round_in_callback, self.ident
 
     def current(self) -> bool:
         """Whether the caller is inside a callback."""
@@ -238,14 +239,6 @@ class IoThread:
             if self._io.state is LEASED:
                 self._io.transition(LEASED, RECALLED)
                 self._unpark.set()
-
-    def pump(self, until: Callable[[], bool], timeout: float) -> None:
-        """Inside a callback: go on delivering until `until()` holds, `timeout` seconds without an output at most."""
-        while not until() and not self.dispatcher.stopping:
-            output = self.dispatcher.next(timeout)
-            if output is None:
-                return
-            self.dispatcher.handle(output)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

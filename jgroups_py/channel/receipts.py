@@ -382,6 +382,10 @@ class Receipts(Block):
     def _lane_done(self, pending: PendingSend, settled: PollResult) -> None:
         """With the lock held: the members of a poll have answered."""
         receipt = pending.receipt
+        if not (receipt.members or receipt.left or receipt.failed or settled.left):      # the first answer, as most are
+            receipt.members, receipt.failed = tuple(settled.members), tuple(settled.failed)
+            self._part_done(pending)
+            return
         receipt.left = tuple(dict.fromkeys((*receipt.left, *settled.left)))
         members = dict.fromkeys((*receipt.members, *settled.members))    # one may have left between two answers
         receipt.members = tuple([member for member in members if member not in receipt.left])

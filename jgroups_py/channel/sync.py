@@ -17,7 +17,7 @@ from typing import Any, Self, overload
 
 from jgroups_py.channel.base import BaseChannel, ChannelState, ChannelStatus
 from jgroups_py.channel.dispatcher import Transfer
-from jgroups_py.channel.io_thread import IoThread
+from jgroups_py.channel.environment import THREAD_ENVIRONMENT, ThreadIo
 from jgroups_py.channel.message import Message, Payload
 from jgroups_py.channel.receipt import ThreadReceipt
 from jgroups_py.channel.receipts import Until
@@ -32,7 +32,6 @@ from jgroups_py.model.errors import ChannelError, StateTransferError
 from jgroups_py.model.events import GetState
 from jgroups_py.model.units import seconds
 from jgroups_py.model.view import View
-from jgroups_py.runtime.host import Host
 from jgroups_py.runtime.send_queue import MESSAGE_COST
 
 LEAVE_SECONDS = 3.0                         # for leaving the group, before the sockets are closed regardless
@@ -62,7 +61,7 @@ class JChannel(BaseChannel):
         """
         super().__init__(stack, name, properties, receiver)
         self._lock = threading.Condition()
-        self._thread: IoThread | None = None
+        self._thread: ThreadIo | None = None
         self._ending: Session | None = None
         self._status.over = self._stream_over
         _channels.add(self)
@@ -80,17 +79,15 @@ class JChannel(BaseChannel):
             ChannelError: it is connected already, closed, or its sockets cannot be opened.
             TypeError, ValueError: the name is no str of 1 to 255 bytes, or `state_from` is no member.
         """
-        provider = provider_of(state_from)
+        provider, place = provider_of(state_from), THREAD_ENVIRONMENT.get()
         if self._stream is not None:
             self._stream.begins_connection()
         with self._lock:
-            session = self._begin(cluster, self._notify_waiters, Host)
-            host = session.host
-            assert isinstance(host, Host), "of the class that it was given"
-            thread = self._thread = IoThread(self.name, host, session.dispatcher)
+            session = self._begin(cluster, self._notify_waiters, place.new_host)
+            session.dispatcher.callback_failed = place.callback_failed
+            thread = self._thread = place.new_thread(self.name, session.host, session.dispatcher)
         session.start()
         thread.start()
-        host.round_in_callback, session.sends.owner = thread.round_in_callback, thread.ident
         try:
             with self._lock:
                 self._lock.wait_for(lambda: session.joined or session.ended, timeout)
@@ -250,13 +247,14 @@ class JChannel(BaseChannel):
         dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
         room = self.send_timeout if timeout is None else timeout
         if until is not None or bits & RSVP:
-            return self._send_until(self._checked_until(until, dest, bits), data, bits, wired, room, wait)
+            return self.send_until(self.checked_until(until, dest, bits), data, bits, wired, room, wait)
         session.sends.put(dest, data, bits, wired, room)
         return None
 
-    def _send_until(
+    def send_until(
         self, until: Until, data: bytes, bits: int, wired: tuple[Header, ...], timeout: float | None, wait: bool,
     ) -> ThreadReceipt:
+        """For building blocks: `send` to all with headers of theirs, and with what `checked_until` returned."""
         def check() -> None:
             self._check_handled(until, self._inside_callback())
 
@@ -369,7 +367,7 @@ class JChannel(BaseChannel):
         try:
             session.sends.put_event(GetState(provider, seconds(timeout)), 0, timeout)
             if thread.current():
-                thread.pump(lambda: transfer.error is not None, timeout + LATE_SECONDS)
+                session.dispatcher.pump(lambda: transfer.error is not None, timeout + LATE_SECONDS)
             else:
                 self._wait_for(transfer, session, timeout)
         finally:

@@ -73,6 +73,13 @@ class DictCopy(BlockHeader):
     name: str = wire.field(wire.NAME)
 
 
+@wire.header(proto=40, kind=15)
+class CacheNotice(BlockHeader):
+    """A message to the caches `name` of all members, of all sites (blocks/cache)."""
+
+    name: str = wire.field(wire.NAME)
+
+
 @wire.header(proto=40, kind=10)
 class PartitionMessage(BlockHeader):
     """Messages between the hosts and clients of the partitions of store `service` (blocks/replication)."""

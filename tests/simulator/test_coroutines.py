@@ -18,7 +18,7 @@ from jgroups_py.model.units import seconds
 from jgroups_py.testing.simulation import Trial
 from jgroups_py.testing.simulation.refusals import simulated
 from tests.simulator.accounts import Account, add, add_together, all_is_there, open_account, open_shared, shared_sum
-from tests.simulator.coroutine_bench import App, Bench
+from tests.simulator.code_bench import App, Bench
 
 
 @pytest.fixture

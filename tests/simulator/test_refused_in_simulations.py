@@ -124,15 +124,17 @@ import random, sys
 noise = random.Random(sys.argv[1])                   # holes in the memory, so that objects get other addresses
 junk = [bytes(noise.randrange(16, 500)) for _ in range(int(sys.argv[1]))]
 junk = noise.sample(junk, len(junk) // 2)
-from tests.simulator.busy import run
+import importlib
+run = importlib.import_module(f"tests.simulator.{sys.argv[2]}").run
 print(*[run(seed) for seed in (0, 1, 2, 5)])
 """
 
 
 @pytest.mark.slow
-def test_a_seed_is_one_run_whatever_hashes_and_addresses_are() -> None:
-    found = {subprocess.run([sys.executable, "-c", DIGESTS, junk], capture_output=True, text=True, check=True,
-                            env={**os.environ, "PYTHONHASHSEED": hashes}).stdout
+@pytest.mark.parametrize("application", ["busy", "busy_threads"])
+def test_a_seed_is_one_run_whatever_hashes_and_addresses_are(application: str) -> None:
+    found = {subprocess.run([sys.executable, "-c", DIGESTS, junk, application], capture_output=True, text=True,
+                            check=True, env={**os.environ, "PYTHONHASHSEED": hashes}).stdout
              for hashes, junk in (("0", "0"), ("1", "37"), ("2", "1000"), ("3", "30000"))}
     assert len(found) == 1
     assert len(set(found.pop().split())) == 4

@@ -16,7 +16,7 @@ from jgroups_py.testing.simulation import Trial
 from jgroups_py.testing.simulation.ledger import Records, values_of
 from jgroups_py.testing.simulation.refusals import simulated
 from jgroups_py.wire.block_headers import PartitionMessage
-from tests.simulator.coroutine_bench import Bench
+from tests.simulator.code_bench import Bench
 
 PARTITIONS = 2
 

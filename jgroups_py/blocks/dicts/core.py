@@ -14,12 +14,16 @@ So a joiner, a member that merges back, and one that was suspended are the same 
 "primary") if it has more than half of the electorate: the members of the last view in which there was a majority, less
 those that have left on request. A part with exactly half has it if the lowest address is in it.
 
+Every copy knows the number of the last write of each writer in its past, and every member what its own writes have
+changed (its log). So a member that goes on with another past finds which of its writes are not there, and reports them.
+
 A member is *settled* while it has a copy with which it goes on. Messages that arrive after the choice and before its
 copy are kept, and carried out behind it.
 """
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -54,6 +58,8 @@ KEEP: Final = "keep"
 MERGE: Final = "merge"
 POLICIES: Final = (PRIMARY, KEEP, MERGE)
 MAX_TTL_MS: Final = 1 << 50
+LOG_LIMIT: Final = 10_000                # own changes that can be told when they are taken back; older ones are not
+WRITERS_LIMIT: Final = 4096              # writers of which a copy knows the last number; the last to write are kept
 Merger = Callable[[bytes, bytes, bytes], bytes]
 
 
@@ -83,11 +89,23 @@ class Reloaded:
 
 @attrs.frozen(eq=False)
 class Conflict:
-    """Output: a merge took back this member's own write of `key`; other: the value that is there now."""
+    """Output: a merge took back an own change of `key`. other: the value that is there now; verb: PUT, DELETE (value is
+    empty) or INCREMENT (value: by how much)."""
 
     key: bytes
     value: bytes
     other: bytes | None
+    verb: int = PUT
+
+
+@attrs.frozen(eq=False)
+class OwnChange:
+    """An own write that was carried out, and changed `key`; see Conflict."""
+
+    number: int
+    verb: int
+    key: bytes
+    value: bytes
 
 
 @attrs.frozen(eq=False)
@@ -147,6 +165,8 @@ class DictCore:
         self.entries: dict[bytes, DictEntry] = {}
         self.applied = 0                                 # writes carried out since the copy began
         self.base = b""                                  # of the copy; empty: there is none
+        self.written: dict[Address, int] = {}            # writer -> the number of its last write; latest writer last
+        self.log: deque[OwnChange] = deque(maxlen=LOG_LIMIT)       # what own writes of this past changed
         self.electorate: tuple[Address, ...] = ()        # members of the last view with a majority
         self.primary = False                             # whether this part may write
         self.settled = False
@@ -157,7 +177,8 @@ class DictCore:
         self.kept: list[tuple[Address, DictMessage, int]] = []     # after the choice, while this member has no copy
         self.provider: Address | None = None             # the first member with the chosen base
         self.early_copies: dict[Address, DictSnapshot] = {}        # came before the last claim: unicasts may overtake
-        self.unmerged: dict[bytes, DictEntry] = {}       # own entries of a former copy, until its part has offered it
+        self.unmerged: list[OwnChange] = []              # of a former copy, until its part has offered it,
+        self.offerer: Address | None = None              # which this member does
         self.deadlines: list[tuple[int, bytes, int]] = []          # heap of (when, key, version); some are over
         # Own writes that were not carried out yet: number -> operations, oldest first.
         self.waiting: dict[int, tuple[Operation, ...]] = {}
@@ -212,8 +233,8 @@ class DictCore:
         elif previous is None and len(view) == 1:
             self.base = b""                              # a group begins; see `choose`
         self.decided, self.claims, self.kept, self.provider, self.early_copies = False, {}, [], None, {}
-        unmerged, self.unmerged = self.unmerged, {}
-        self.report_taken_back(unmerged)                 # the member that should have offered that part's copy is gone
+        unmerged, self.unmerged, self.offerer = self.unmerged, [], None
+        self.report_taken_back(unmerged)                 # who should have offered that part's copy is gone
         self.collect_deadlines()                         # expiries that were under way may be lost with the last view
         lost = dict.fromkeys(failed)
         gone = tuple(member for member in (previous.members if previous is not None else ())
@@ -277,7 +298,7 @@ class DictCore:
             self.elect(view, best.base)
             self.give_copies(view, best.base, now_ns)
         else:
-            self.offer(view, mine.base, best.base, now_ns)
+            self.offer(view, mine.base, now_ns)
             self.settled = False
             self.provider = next(member for member in view.members if self.claims[member].base == best.base)
             if self.provider in self.early_copies:
@@ -290,6 +311,8 @@ class DictCore:
     def found(self, view: View) -> None:
         """No member has a copy: all begin with an empty one."""
         self.entries, self.applied, self.settled, self.primary = {}, 0, True, True
+        self.written = {}
+        self.log.clear()
         self.electorate = view.members
 
     def elect(self, view: View, base: bytes) -> None:
@@ -307,7 +330,8 @@ class DictCore:
         """The first member with the chosen base sends its copy to all that have another one, or none."""
         others = [member for member in view.members if self.claims[member].base != base]
         if others and self.me == next(member for member in view.members if member not in others):
-            copy = encode(DictSnapshot(view.id.raw, self.applied, self.primary, self.electorate, self.packed(now_ns)))
+            copy = encode(DictSnapshot(view.id.raw, self.applied, self.primary, self.electorate, self.packed(now_ns),
+                                       tuple(self.written.items())))
             for member in others:
                 self.counters["copies_sent"] += 1
                 self.outputs.append(Send(member, copy))
@@ -331,12 +355,15 @@ class DictCore:
             for key, value, writer, version, ttl_ms in copy.entries}
         self.applied, self.primary, self.electorate, self.settled = (
             copy.applied, copy.primary, copy.electorate, True)
+        self.written = dict(copy.written[-WRITERS_LIMIT:])
         self.collect_deadlines()
         self.outputs.append(Reloaded())
-        if self.policy == MERGE:
-            self.unmerged = {key: entry for key, entry in before.items() if entry.writer == self.me}
+        lost = self.take_from_log(self.written.get(self.me, 0))
+        if self.policy == MERGE and self.offerer is not None:
+            self.unmerged = lost
         else:
-            self.report_taken_back(before)
+            self.report_taken_back(change for change in lost if change.verb == INCREMENT or self.get(change.key) != (
+                None if change.key not in before else before[change.key].value))
         for number in list(self.waiting):
             self.counters["sent_again"] += 1
             self.send_write(number)
@@ -344,33 +371,72 @@ class DictCore:
         for src, message, place in kept:
             self.carry_out(src, message, place, now_ns)
 
-    def report_taken_back(self, before: Mapping[bytes, DictEntry]) -> None:
-        """Report own writes that are in the former copy, and not in the present one (D4)."""
-        for key, entry in before.items():
-            now = self.entries.get(key)
-            if entry.writer == self.me and (now is None or now.value != entry.value):
-                self.counters["taken_back"] += 1
-                self.outputs.append(Conflict(key, entry.value, None if now is None else now.value))
+    def take_from_log(self, number: int) -> list[OwnChange]:
+        """Own changes that came after that number: they are taken from the log."""
+        lost: list[OwnChange] = []
+        while self.log and self.log[-1].number > number:
+            lost.append(self.log.pop())
+        return lost[::-1]
 
-    def offer(self, view: View, mine: bytes, best: bytes, now_ns: int) -> None:
-        """Policy "merge": the first member of a part that was not chosen multicasts its entries."""
-        if self.policy == MERGE and mine and self.entries and self.me == next(
-                member for member in view.members if self.claims[member].base == mine):
-            self.outputs.append(Send(None, encode(DictOffer(view.id.raw, self.packed(now_ns)))))
+    def report_taken_back(self, changes: Iterable[OwnChange]) -> None:
+        """Tell own changes that are not in this past (D4)."""
+        for change in changes:
+            self.counters["taken_back"] += 1
+            self.outputs.append(Conflict(change.key, change.value, self.get(change.key), change.verb))
+
+    def offer(self, view: View, mine: bytes, now_ns: int) -> None:
+        """Policy "merge": the first member of a part that was not chosen multicasts what it has."""
+        if self.policy != MERGE or not mine:
+            return
+        self.offerer = next(member for member in view.members if self.claims[member].base == mine)
+        if self.me == self.offerer:
+            self.outputs.append(Send(None, encode(DictOffer(
+                view.id.raw, self.packed(now_ns), tuple(self.written.items())))))
 
     def merge(self, src: Address, offer: DictOffer, place: int, now_ns: int) -> None:
         """Carry out an offer. All members get the same result, as the function is pure."""
         if self.merger is None:
             return
         self.counters["merged"] += 1
+        offered = {key: value for key, value, _, _, _ in offer.entries}
+        before = {key: self.get(key) for key in offered}
         for key, value, writer, _, ttl_ms in offer.entries:
-            mine = self.entries.get(key)
-            merged = value if mine is None or mine.value == value else self.merger(key, mine.value, value)
-            if mine is None or merged != mine.value:
+            mine = before[key]
+            merged = value if mine is None or mine == value else self.merger(key, mine, value)
+            if merged != mine:
                 self.put(key, merged, writer, min(ttl_ms, MAX_TTL_MS), place, now_ns)
-                if mine is not None:
-                    self.report_taken_back({key: mine})
-            self.report_taken_back({key: self.unmerged.pop(key)} if key in self.unmerged else {})
+        known = dict(offer.written)
+        self.tell_replaced(before, known.get(self.me, 0))
+        if src == self.offerer:
+            self.tell_unmerged(offered, before)
+        for writer, number in known.items():
+            self.note_written(writer, max(number, self.written.get(writer, 0)))
+
+    def tell_replaced(self, before: Mapping[bytes, bytes | None], known: int) -> None:
+        """Own changes of this past, after the number that the offering part has, whose values an offer replaced.
+
+        A key that others have deleted since is no own value; one that this member deleted is back.
+        """
+        replaced = [change for change in self.log if change.number > known and change.key in before
+                    and self.get(change.key) != before[change.key]
+                    and (before[change.key] is None) == (change.verb == DELETE)]
+        if replaced:
+            taken = set(map(id, replaced))
+            self.log = deque((change for change in self.log if id(change) not in taken), LOG_LIMIT)
+            self.report_taken_back(replaced)
+
+    def tell_unmerged(self, offered: Mapping[bytes, bytes], before: Mapping[bytes, bytes | None]) -> None:
+        """The offer of the former part was carried out: own changes there are in this past, or are told."""
+        unmerged, self.unmerged = self.unmerged, []
+        for change in unmerged:
+            key = change.key
+            stands = self.get(key) == offered.get(key)
+            if change.verb == INCREMENT:                     # of two equal sums one has won, this one has not
+                stands = stands and key in offered and before[key] != offered[key]
+            if stands:
+                self.log.append(change)
+            else:
+                self.report_taken_back([change])
 
     # --- carrying out ------------------------------------------------------------------------------------------------
 
@@ -378,22 +444,40 @@ class DictCore:
         if self.policy == PRIMARY and not self.primary:
             return                                       # sent before its writer had decided, which then refuses it
         self.counters["writes"] += 1
-        results = tuple(self.carry_out_one(src, operation, place, now_ns) for operation in write.operations)
+        results = tuple(self.carry_out_one(src, operation, place, now_ns, write.number)
+                        for operation in write.operations)
+        self.note_written(src, write.number)
         if src == self.me and write.number in self.waiting:
             del self.waiting[write.number]
             self.outputs.append(Answered(write.number, place, results))
 
-    def carry_out_one(self, src: Address, operation: Operation, place: int, now_ns: int) -> Any:
+    def note_written(self, writer: Address, number: int) -> None:
+        """The last write of a writer in this past."""
+        self.written.pop(writer, None)
+        self.written[writer] = number
+        if len(self.written) > WRITERS_LIMIT:
+            del self.written[next(iter(self.written))]
+
+    def note_change(self, src: Address, number: int, verb: int, key: bytes, value: bytes) -> None:
+        if src == self.me:
+            self.log.append(OwnChange(number, verb, key, value))
+
+    def carry_out_one(self, src: Address, operation: Operation, place: int, now_ns: int, number: int) -> Any:
         """Carry out one operation; its result."""
         verb, key, value, argument, ttl_ms = operation
         entry = self.entries.get(key)
         old = None if entry is None else entry.value
         if verb == PUT or (verb == SET_DEFAULT and old is None) or (verb == COMPARE and old == argument):
             self.put(key, value, src, min(ttl_ms, MAX_TTL_MS), place, now_ns)
+            self.note_change(src, number, PUT, key, value)
         elif verb in (DELETE, POP) and old is not None:
             self.remove(key, place, src)
+            self.note_change(src, number, DELETE, key, b"")
         elif verb == INCREMENT:
-            return self.increment(key, old, value, src, place, now_ns)
+            found = self.increment(key, old, value, src, place, now_ns)
+            if not isinstance(found, NotANumber):
+                self.note_change(src, number, INCREMENT, key, value)
+            return found
         if verb == SET_DEFAULT:
             return value if old is None else old
         return old == argument if verb == COMPARE else old

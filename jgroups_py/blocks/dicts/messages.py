@@ -18,6 +18,9 @@ OPERATION = record(U8, BYTES, BYTES, optional(BYTES), U64)
 ENTRY = record(BYTES, BYTES, ADDRESS, U64, U64)
 """(key, value, its writer, its version, time to live that is left in ms; 0: for ever)."""
 
+WRITTEN = record(ADDRESS, U64)
+"""(a writer, the number of its last write in this past)."""
+
 Operation = tuple[int, bytes, bytes, bytes | None, int]
 PackedEntry = tuple[bytes, bytes, Address, int, int]
 
@@ -82,6 +85,7 @@ class DictSnapshot(DictMessage):
     primary: bool = field(BOOL)
     electorate: tuple[Address, ...] = field(sequence(ADDRESS))
     entries: tuple[PackedEntry, ...] = field(sequence(ENTRY))
+    written: tuple[tuple[Address, int], ...] = field(sequence(WRITTEN))
 
 
 @message(5)
@@ -90,3 +94,4 @@ class DictOffer(DictMessage):
 
     view: bytes = field(BYTES)
     entries: tuple[PackedEntry, ...] = field(sequence(ENTRY))
+    written: tuple[tuple[Address, int], ...] = field(sequence(WRITTEN))

@@ -70,11 +70,16 @@ class DictChange(Generic[K, V]):
 
 @attrs.frozen
 class TakenBack(Generic[K, V]):
-    """A merge took back this member's write of `key`; other: the value that is there now, None: there is none."""
+    """A merge took back a change of `key` that this member had written.
+
+    value: what it wrote; None: it deleted the key. other: the value that is there now, None: there is none. added: it
+    was an increment, and `value` is by how much.
+    """
 
     key: K
-    value: V
+    value: V | None
     other: V | None
+    added: bool = False
 
 
 @attrs.frozen
@@ -484,7 +489,8 @@ class ReplicatedDict(MutableMapping[K, V]):
                 output.by))
         elif isinstance(output, Conflict):
             self._call(self._on_conflict, lambda: TakenBack(
-                self._keys.decode(output.key), self._values.decode(output.value), self._decoded(output.other)))
+                self._keys.decode(output.key), None if output.verb == DELETE else self._values.decode(output.value),
+                self._decoded(output.other), output.verb == INCREMENT))
         elif isinstance(output, Reloaded):
             for listener in self._on_reload:
                 self._guarded(listener)

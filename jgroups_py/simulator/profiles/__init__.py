@@ -10,6 +10,7 @@ from jgroups_py.simulator.profiles.attacker_site import AttackerSiteProfile
 from jgroups_py.simulator.profiles.attackers import AttackerProfile, FormerMemberProfile, InsiderProfile
 from jgroups_py.simulator.profiles.auth import AuthProfile
 from jgroups_py.simulator.profiles.base import REST_LIMIT_NS, Plan, Profile
+from jgroups_py.simulator.profiles.caches import CacheProfile, CacheSplitProfile
 from jgroups_py.simulator.profiles.certificates import CertificatesProfile
 from jgroups_py.simulator.profiles.clocks import ClocksProfile
 from jgroups_py.simulator.profiles.dicts import DictProfile
@@ -49,7 +50,7 @@ PROFILES: dict[str, type[Profile]] = {
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
         ViewKeysProfile, CertificatesProfile, UpgradeProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile,
-        DictProfile, ReceiptsProfile, AttackerProfile, InsiderProfile, FormerMemberProfile,
-        TokensProfile)}
+        DictProfile, ReceiptsProfile, AttackerProfile, InsiderProfile, FormerMemberProfile, TokensProfile,
+        CacheProfile, CacheSplitProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

@@ -11,6 +11,8 @@
         await channel.connect("demo")
         return Account(channel)                  # what `act` and the checks are given
 
+With threads=True it gets a JChannel, and its threads run on virtual time, one at a time.
+
 With pytest use the fixture `simulation` (testing/pytest_plugin.py). design/simulator.md describes what is simulated.
 """
 from __future__ import annotations

@@ -21,7 +21,6 @@ from jgroups_py.runtime.host import FLUSH_NS, PENDING_BYTES, TAKE_BYTES
 from jgroups_py.runtime.inbox import HIGH_BYTES, LOW_BYTES, Inbox
 from jgroups_py.runtime.loop import Task
 from jgroups_py.runtime.send_queue import NOW, QueuedBatch, SendQueue
-from jgroups_py.testing.simulation.event_loop import SimulatedLoop
 from jgroups_py.testing.simulation.naming import unnamed
 
 T = TypeVar("T")
@@ -67,10 +66,20 @@ class SimulatedQueue(SendQueue):
         super().put_event(event, nbytes, NOW, multicast=multicast, may_overdraw=may_overdraw)
 
 
-class SimulatedRounds:
-    """Rounds of a host: they are turns of the event loop."""
+class RoundCalls(Protocol):
+    """What makes a host's calls: an event loop, or a thread for rounds."""
 
-    def __init__(self, port: NodePort, events: SimulatedLoop) -> None:
+    def call_soon(self, function: Callable[..., object], *arguments: Any) -> object:
+        """Make a call in the next turn."""
+
+    def call_later(self, delay: float, function: Callable[..., object]) -> object:
+        """Make a call after some seconds."""
+
+
+class SimulatedRounds:
+    """Rounds of a host: they are turns of the event loop, or of a thread."""
+
+    def __init__(self, port: NodePort, events: RoundCalls) -> None:
         self._port = port
         self._events = events
 
@@ -101,11 +110,13 @@ class SimulatedRounds:
 class SimulatedHost:
     """See ChannelHost in channel/environment.py."""
 
+    queue_class: type[SendQueue] = SimulatedQueue
+
     def __init__(
-        self, port: NodePort, events: SimulatedLoop, inbox: Inbox, ended: Callable[[str, bool], None],
+        self, port: NodePort, events: RoundCalls, inbox: Inbox, ended: Callable[[str, bool], None],
     ) -> None:
         self.loop = SimulatedRounds(port, events)
-        self.sends: SendQueue = SimulatedQueue(self._queued)
+        self.sends = self.queue_class(self._queued)
         self.inbox = inbox
         self.coalesces_sends = False
         self.node: Node | None = None

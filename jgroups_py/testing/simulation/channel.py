@@ -143,7 +143,7 @@ class SimulatedChannel(BaseChannel):
         if not receipted:
             self._member.send(dest, [data], bits, wired)
             return None
-        found = self._checked_until(until, dest, bits)
+        found = self.checked_until(until, dest, bits)
         receipt = Receipt(found.words)
         self.receipts.start(found, receipt, data, bits, wired, NOW, self.send_timeout if timeout is None else timeout)
         return receipt

@@ -36,6 +36,7 @@ from jgroups_py.testing.simulation.ledger import Broken
 from jgroups_py.testing.simulation.trial import Trial
 
 PROFILE = "dict"
+SUM = b"sum"                               # to which all members add
 KEYS = 5                                   # that all members write
 COUNTED = {"copies_taken": "copies taken", "merged": "merged copies", "expired": "entries expired",
            "taken_back": "writes taken back", "sent_again": "writes sent again"}
@@ -74,8 +75,16 @@ class DictRun:
         if first != digest:
             raise Broken("D1", f"{name} and {other} have different contents {where}")
 
+    def check_sum(self, holders: list[DictHolder]) -> None:
+        """D4 of a number that all members add to: what running members added, and were not told of, is in it."""
+        added = sum(holder.added for holder in holders)
+        found = max((int(holder.core.get(SUM) or b"0") for holder in holders if holder.core is not None), default=0)
+        if found < added or (found > added and all(core in [holder.core for holder in holders] for core in self.cores)):
+            raise Broken("D4", f"{found} in {SUM!r}, to which members added {added} that were not told as taken back")
+
     def at_end(self, holders: list[DictHolder]) -> None:
         """Check D1, D4, and that all writes have ended, once all is at rest."""
+        self.check_sum(holders)
         settled = [holder for holder in holders if holder.core is not None]
         for holder in settled:
             core = holder.core
@@ -102,6 +111,7 @@ class DictHolder(jg.Receiver):
         self.pending: dict[int, tuple[Operation, ...]] = {}
         self.told: dict[bytes, None] = {}
         self.written = 0
+        self.added = 0                               # to SUM, answered and not told as taken back
         self.alarm = Alarm(channel, self.now_ns, self.wake)
         channel.receiver = self
 
@@ -146,7 +156,8 @@ class DictHolder(jg.Receiver):
         core = self.core
         assert core is not None, "it has a copy"
         text = repr((core.applied, core.primary, [member.raw for member in core.electorate], sorted(
-            (key, entry.value, entry.writer.raw, entry.version) for key, entry in core.entries.items())))
+            (key, entry.value, entry.writer.raw, entry.version) for key, entry in core.entries.items()), sorted(
+            (writer.raw, number) for writer, number in core.written.items())))
         return blake2b(text.encode(), digest_size=16).digest()
 
     def settle(self) -> None:
@@ -165,6 +176,7 @@ class DictHolder(jg.Receiver):
                 self.run.counts["writes refused"] += 1
             elif isinstance(output, Conflict):
                 self.told[output.key] = None
+                self.added -= output.verb == INCREMENT
             elif isinstance(output, Reloaded):
                 self.run.counts["copies replaced"] += 1
         self.alarm.set(core.next_deadline_ns)
@@ -186,6 +198,7 @@ class DictHolder(jg.Receiver):
         assert core is not None, "it was written to"
         self.run.counts["writes answered"] += 1
         for verb, key, value, _, _ in self.pending.pop(answer.number):
+            self.added += verb == INCREMENT
             if key.startswith(b"own") and verb == PUT:
                 self.own[key] = value
                 self.told.pop(key, None)
@@ -203,7 +216,7 @@ class DictHolder(jg.Receiver):
         shared = b"key%d" % rng.randrange(KEYS)
         operations: list[Operation] = [(PUT, shared, value, None, rng.choice((0, 0, 0, 50, 2000))),
                       (DELETE, shared, b"", None, 0), (POP, shared, b"", None, 0),
-                      (SET_DEFAULT, shared, value, None, 0), (INCREMENT, b"sum", b"1", None, 0),
+                      (SET_DEFAULT, shared, value, None, 0), (INCREMENT, SUM, b"1", None, 0),
                       (COMPARE, shared, value, self.core.get(shared), 0)]
         chosen = [rng.choice(operations) for _ in range(rng.choice((1, 1, 2, 3)))]
         if rng.random() < 0.6:

@@ -40,6 +40,7 @@ class Simulation:
     def run(
         self, start: Callable[[Any], Any], *, act: Callable[[Any, Random], object] | None = None,
         always: Check | None = None, at_end: Check | None = None, clock_drift: float = 0.0,
+        threads: bool = False,
     ) -> Outcome:
         """Simulate the application (see Trial).
 
@@ -48,7 +49,8 @@ class Simulation:
             SimulationError: the application waits for real, or reaches outside of the simulation.
         """
         __tracebackhide__ = True
-        trial = Trial(self.profile, start, act, always, at_end, clock_drift=clock_drift)
+        trial = Trial(self.profile, start, act, always, at_end, clock_drift=clock_drift,
+                      threads=threads)
         try:
             self.outcome = outcome = trial.run(self.seed, self.part)
         except SimulationError as error:

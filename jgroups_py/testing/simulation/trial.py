@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from random import Random
 from typing import Any
 
 import attrs
 
-from jgroups_py.channel.aio import AsyncChannel
+from jgroups_py.channel.base import BaseChannel
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Header
@@ -32,8 +33,11 @@ from jgroups_py.simulator.shrink import shrink
 from jgroups_py.simulator.world import World
 from jgroups_py.testing.simulation.async_member import AsyncMember
 from jgroups_py.testing.simulation.channel import SimulatedChannel
+from jgroups_py.testing.simulation.code_member import CodeMember
 from jgroups_py.testing.simulation.member import SimulatedMember
-from jgroups_py.testing.simulation.refusals import SimulationError, simulated
+from jgroups_py.testing.simulation.refusals import SimulationError, code_of, simulated
+from jgroups_py.testing.simulation.thread_member import Checking, ThreadMember
+from jgroups_py.testing.simulation.thread_primitives import Unobservable, replacements
 
 Check = Callable[[list[Any]], object]
 SETTLE_NS = seconds(10)                  # within it `at_end` must hold once all is at rest
@@ -54,6 +58,8 @@ class Trial:
     assert on the list of running applications: after every callback and operation; once all faults have healed, all
     members are in one view, no message is under way and all operations have ended (at_end has SETTLE_NS to become
     true).
+    threads: `start` gets a JChannel, which it connects, and it, the operations and all threads that they start run on
+    virtual time, one at a time; see thread_member.py.
     falls_silent: the applications stop sending some time after healing, and the run ends only then. sends_for_ever:
     they send for ever, as on a timer; what they send in the last moment before judgement is held back, so that nothing
     is judged while it is under way. is_quiet: whether the running applications have nothing under way but what they
@@ -70,6 +76,16 @@ class Trial:
     sends_for_ever: bool = False
     is_quiet: Callable[[list[Any]], bool] | None = None
     clock_drift: float = 0.0
+    threads: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        if self.threads and self.is_async:
+            raise TypeError("`start` is a coroutine function, so its application has no threads: leave out `threads`")
+
+    @property
+    def runs_code(self) -> bool:
+        """Whether applications run by themselves, as coroutines or threads; otherwise they are receivers."""
+        return self.threads or self.is_async
 
     @property
     def is_async(self) -> bool:
@@ -89,7 +105,7 @@ class Trial:
         setting = PROFILES[self.profile](seed)
         setting.plan = self.plan(setting.plan)
         stage = Stage(self, seed)
-        with simulated(f"{seed}/{self.profile}") if self.is_async else nullcontext():
+        with self._simulated(f"{seed}/{self.profile}"):
             try:
                 outcome = run_setting(setting, stage, part, judge, keep=keep)
             finally:
@@ -97,6 +113,11 @@ class Trial:
         if stage.refusal is not None:
             raise stage.refusal
         return outcome
+
+    def _simulated(self, seed: str) -> AbstractContextManager[None]:
+        if self.is_async:
+            return simulated(seed)
+        return simulated(seed, replacements()) if self.threads else nullcontext()
 
     def shrunk(self, outcome: Outcome, limit_s: float) -> Outcome:
         """The smallest failing part of a seed that is found within `limit_s` seconds."""
@@ -124,7 +145,7 @@ class Act(Action):
         if process is None or process.paused or not is_up(world, self.name):
             return False
         member = process.app
-        assert isinstance(member, SimulatedMember | AsyncMember), "on a stage every member runs an application"
+        assert isinstance(member, SimulatedMember | CodeMember), "on a stage every member runs an application"
         act = world.trial.act
         if act is None or not member.ready or world.stopped:
             return False
@@ -146,7 +167,9 @@ class Stage(World):
         self.refusal: SimulationError | None = None      # what an application did that cannot be simulated
         self.healed_ns: int | None = None
         self.clock_drift = trial.clock_drift
-        self._members: list[AsyncMember] = []
+        self.unobservable = ""                           # whom the last check would have had to wait for
+        self._checking = Checking(lambda: self.now_ns, self._refused)
+        self._members: list[CodeMember] = []
         self._sends = 0                                  # at the virtual time `_sent_ns`
         self._sent_ns = -1
         self._held: list[tuple[str, str | Address | None, Sequence[bytes], int, tuple[Header, ...]]] | None = None
@@ -157,30 +180,31 @@ class Stage(World):
     ) -> Process:
         """Start a member with the trial's application, which takes messages at the rate of `app`."""
         rate = app.rate if app is not None else 0
-        member: SimulatedMember | AsyncMember
-        if isinstance(app, AsyncMember):
+        member: SimulatedMember | CodeMember
+        if isinstance(app, CodeMember):
             member = app                                 # it connects again
-        elif self.trial.is_async:
-            member = AsyncMember(self, spec, rate, lambda same: self.start(
+        elif self.trial.runs_code:
+            kind = AsyncMember if self.trial.is_async else ThreadMember
+            member = kind(self, spec, rate, lambda same: self.start(
                 name, spec, cluster, bridge=bridge, app=same or App(rate), host=host, shown=shown))
             self._members.append(member)
         else:
             member = SimulatedMember(self, spec, rate)
         old = self.processes.get(name)
-        if old is not None and isinstance(old.app, AsyncMember) and old.app is not member:
+        if old is not None and isinstance(old.app, CodeMember) and old.app is not member:
             old.app.killed()                             # it has left its group, and its process ends now at the latest
         return super().start(name, spec, cluster, bridge=bridge, app=member, host=host, shown=shown)
 
-    # --- coroutines (async_member.StagePort) --------------------------------------------------------------------------
+    # --- coroutines, threads (code_member.StagePort) ------------------------------------------------------------------
 
     @property
     def stopped(self) -> bool:
         """A check has failed, or something was refused: applications are not called any more."""
         return bool(self.failures) or self.refusal is not None
 
-    async def begin_application(self, channel: AsyncChannel) -> Any:
-        """Run the user's coroutine for a member that starts."""
-        return await self.trial.start(channel)
+    def begin_application(self, channel: BaseChannel) -> Any:
+        """Call the user's `start` for a member that starts; a coroutine is awaited there."""
+        return self.trial.start(channel)
 
     def open(self, process: Process) -> None:
         """Let the node of a process that was held begin."""
@@ -191,7 +215,7 @@ class Stage(World):
         """Kill the process, and its application."""
         super().crash(name, power=power)
         app = self.processes[name].app
-        if isinstance(app, AsyncMember):
+        if isinstance(app, CodeMember):
             app.killed()
 
     def end_connection(self, name: str) -> None:
@@ -201,7 +225,7 @@ class Stage(World):
     def leave(self, name: str, *, forget: bool = False) -> None:
         """Have a member leave: a coroutine is cancelled and closes its channel, which disconnects it."""
         process = self.processes[name]
-        if isinstance(process.app, AsyncMember) and process.app.alive and not self.stopped:
+        if isinstance(process.app, CodeMember) and process.app.alive and not self.stopped:
             process.app.told_to_leave()
         else:
             super().leave(name, forget=forget)
@@ -224,12 +248,21 @@ class Stage(World):
         for member in self._members:
             if not self.stopped:
                 member.check_tasks()
-            self.remark(f"{member.process.incarnation} ran {member.callbacks_run} callbacks")
+            self.remark(f"{member.process.incarnation} ran {member.steps_run} callbacks")
 
     def dispose(self) -> None:
         """After the run: free what applications leave."""
-        for member in self._members:
-            member.dispose()
+        disabled = logging.root.manager.disable
+        logging.disable(logging.CRITICAL)                # what ends now was abandoned: nobody is told
+        try:
+            for member in self._members:
+                member.dispose()
+        finally:
+            logging.disable(disabled)
+
+    def _refused(self, error: SimulationError) -> None:
+        if self.refusal is None:
+            self.refusal = error
 
     def make_application(self, channel: SimulatedChannel) -> Any:
         """Make the user's application for a member that starts; it may set the channel's receiver."""
@@ -239,7 +272,7 @@ class Stage(World):
         """The applications of running members, in order of their first start."""
         members = [process.app for name, process in self.processes.items() if is_up(self, name)]
         return [member.application for member in members
-                if isinstance(member, SimulatedMember) or (isinstance(member, AsyncMember) and member.ready)]
+                if isinstance(member, SimulatedMember) or (isinstance(member, CodeMember) and member.ready)]
 
     def send(
         self, name: str, dest: str | Address | None, payloads: Sequence[bytes], flags: int = 0,
@@ -279,9 +312,9 @@ class Stage(World):
     def operations(self) -> Iterator[str]:
         """Operations of running members that are under way."""
         for name, process in self.processes.items():
-            if is_up(self, name) and isinstance(process.app, AsyncMember) and process.app.alive:
-                for what in process.app.operations.values():
-                    yield f"{what} of {process.incarnation}"
+            if is_up(self, name) and isinstance(process.app, CodeMember) and process.app.alive:
+                for operation, what in process.app.operations.items():
+                    yield f"{what} of {process.incarnation}{process.app.waits_at(operation)}"
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
@@ -293,7 +326,12 @@ class Stage(World):
         if self.stopped:
             return None
         try:
-            return call(*arguments)
+            if not self.trial.threads:
+                return call(*arguments)
+            with code_of(self._checking):
+                return call(*arguments)
+        except Unobservable as busy:                         # a thread is in the middle of something: look again later
+            self.unobservable = str(busy)
         except ChannelError as error:
             if not refusals:
                 self.failed(what, error)
@@ -325,8 +363,12 @@ class Stage(World):
         found: list[Violation] = []
 
         def fails() -> bool:
+            self.unobservable = ""
             self.guard(name_of(check, "at_end"), check, self.applications())
             found[:], self.failures = self.failures, []
+            if self.unobservable:
+                found.append(Violation(name_of(check, "at_end"), "the check would wait for a lock that "
+                                       f"{self.unobservable} has", self.now_ns))
             return bool(found)
         if not self.run_while(fails, SETTLE_NS, SETTLE_STEP_NS):
             self.failures = found

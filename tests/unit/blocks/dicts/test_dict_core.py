@@ -7,6 +7,7 @@ import pytest
 
 from jgroups_py.blocks.dicts.core import (
     KEEP,
+    LOG_LIMIT,
     MERGE,
     PRIMARY,
     Answered,
@@ -239,6 +240,46 @@ def test_what_a_merge_takes_back_is_told_to_its_writer() -> None:
     assert not whole.heard("A", Conflict)
 
 
+@pytest.mark.parametrize("policy", [KEEP, MERGE])
+def test_every_own_change_that_a_merge_takes_back_is_told_also_if_others_wrote_the_key_since(policy: str) -> None:
+    part, cores = group("ABCDE", policy)
+    part.write("D", put(b"k", b"0"), put(b"gone", b"0"), put(b"same", b"0"))
+    most, least = split(cores, "ABC", "DE")
+    least.write("D", put(b"k", b"1"), put(b"same", b"9"), (INCREMENT, b"sum", b"5", None, 0))
+    least.write("E", put(b"k", b"2"), (INCREMENT, b"sum", b"3", None, 0), (DELETE, b"gone", b"", None, 0))
+    most.write("A", put(b"k", b"7"), put(b"same", b"9"), (INCREMENT, b"sum", b"8", None, 0))
+    whole = Part(cores)
+    whole.install(view_of(*"ABCDE", counter=20))
+    told = {name: [(one.verb, one.key, one.value) for one in whole.heard(name, Conflict)]    # type: ignore[attr-defined]
+            for name in "ABCDE"}
+    assert told["D"] == [(PUT, b"k", b"1"), (INCREMENT, b"sum", b"5")]
+    assert told["E"] == [(PUT, b"k", b"2"), (INCREMENT, b"sum", b"3"), (DELETE, b"gone", b"")]
+    assert told["A"] == told["B"] == told["C"] == []
+    assert cores["D"].items() == {b"k": b"7", b"gone": b"0", b"same": b"9", b"sum": b"8"}
+    assert len(cores["D"].log) == 3 + (policy == MERGE)      # "same" stands: the merger was given it
+    assert cores["D"].written == cores["A"].written
+
+
+def test_a_merger_that_takes_the_other_value_has_all_writers_of_the_chosen_part_told() -> None:
+    _, cores = group("ABCDE", MERGE)
+    most, least = split(cores, "ABC", "DE")
+    most.write("A", put(b"k", b"1"))
+    most.write("B", put(b"k", b"2"))
+    least.write("D", put(b"k", b"9"))
+    whole = Part(cores)
+    whole.install(view_of(*"ABCDE", counter=20))
+    told = {name: [one.value for one in whole.heard(name, Conflict)] for name in "ABCDE"}    # type: ignore[attr-defined]
+    assert told == {"A": [b"1"], "B": [b"2"], "C": [], "D": [], "E": []}
+    assert cores["E"].items() == {b"k": b"9"}
+
+
+def test_the_log_of_own_changes_is_bounded() -> None:
+    _, cores = group("A")
+    for _ in range(3):
+        Part(cores).write("A", *[put(b"k", b"%d" % number) for number in range(LOG_LIMIT // 2)])
+    assert len(cores["A"].log) == LOG_LIMIT
+
+
 def test_a_merger_keeps_what_both_parts_wrote() -> None:
     _, cores = group("ABC", MERGE)
     first, second = split(cores, "AB", "C")
@@ -309,7 +350,7 @@ def test_messages_that_do_not_fit_are_counted_and_change_nothing() -> None:
     _, cores = group("AB")
     view = view_of("A", "B", counter=2)
     core = cores["A"]
-    copy = encode(DictSnapshot(view.id.raw, 9, True, (), ((b"k", b"evil", address("B"), 1, 1 << 61),)))
+    copy = encode(DictSnapshot(view.id.raw, 9, True, (), ((b"k", b"evil", address("B"), 1, 1 << 61),), ()))
     core.receive(address("B"), b"\xff", 1, 0)
     core.receive(address("B"), copy, 0, 0)                        # not asked for
     core.receive(address("B"), copy, 7, 0)                        # a copy is no multicast

@@ -1,17 +1,16 @@
-"""Coroutines on a stage without faults, for directed tests."""
+"""Applications of coroutines or threads on a stage without faults, for directed tests."""
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
-from jgroups_py import aio
 from jgroups_py.config.load import load
 from jgroups_py.model.units import seconds
 from jgroups_py.testing.simulation import Trial
-from jgroups_py.testing.simulation.async_member import AsyncMember
+from jgroups_py.testing.simulation.code_member import CodeMember
 from jgroups_py.testing.simulation.trial import Stage
 
-App = Callable[[aio.AsyncChannel], Coroutine[Any, Any, Any]]
+App = Callable[[Any], Any]
 
 
 class Bench:
@@ -26,9 +25,9 @@ class Bench:
     def start(self, name: str) -> None:
         self.stage.start(name, load(self.stack, {}))
 
-    def member(self, name: str) -> AsyncMember:
+    def member(self, name: str) -> CodeMember:
         app = self.stage.processes[name].app
-        assert isinstance(app, AsyncMember)
+        assert isinstance(app, CodeMember)
         return app
 
     def until(self, holds: Callable[[], object], within_s: float = 20) -> None:
