@@ -29,7 +29,7 @@ from jgroups_py.wire.block_headers import SURVEY_SERVICE, Answer, Ask, BlockHead
 SWEEP_NS = millis(5)                        # granularity of timeouts: one sweep over all requests handles several
 
 
-class Service:
+class HubService:
     """One service of a hub: its requests, its server, and `done`, called with requests that are done."""
 
     def __init__(
@@ -69,7 +69,7 @@ class Hub(Block):
         return hub
 
     def __init__(self) -> None:
-        self.services: dict[int, Service] = {}
+        self.services: dict[int, HubService] = {}
         self.connection: Connection | None = None
         self._lock = threading.Lock()
         self._drawn = 1
@@ -78,7 +78,7 @@ class Hub(Block):
 
     # --- from any thread --------------------------------------------------------------------------------------------
 
-    def add(self, number: int, make: Callable[[Callable[[int], int]], Service]) -> Service:
+    def add(self, number: int, make: Callable[[Callable[[int], int]], HubService]) -> HubService:
         """Register service `number`.
 
         Raises:
@@ -116,7 +116,7 @@ class Hub(Block):
                 self._sweep_ns = min(self._sweep_ns, deadline_ns)
             self.on_loop(self._arm, self.connection)
 
-    def check(self, service: Service, call: Call) -> None:
+    def check(self, service: HubService, call: Call) -> None:
         """End a request that was sent to a member that left meanwhile."""
         def late() -> None:
             service.calls.check(call)
@@ -237,7 +237,7 @@ class Hub(Block):
             self._arm()
 
 
-def _end(service: Service, error: Exception) -> None:
+def _end(service: HubService, error: Exception) -> None:
     service.calls.end(lambda: type(error)(*error.args))
     service.flush()
 
