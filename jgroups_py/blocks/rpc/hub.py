@@ -16,7 +16,7 @@ from jgroups_py.channel.base import BaseChannel
 from jgroups_py.channel.block import Block, Connection
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
-from jgroups_py.model.errors import ChannelClosedError, NotConnectedError
+from jgroups_py.model.errors import ChannelClosedError, ChannelError, NotConnectedError
 from jgroups_py.model.outputs import Closed, Deliver, GlobalViewInstalled, Output, Unreachable, ViewInstalled
 from jgroups_py.model.ports import ViewSource
 from jgroups_py.model.units import millis
@@ -237,8 +237,13 @@ class Hub(Block):
             self._arm()
 
 
-def _end(service: HubService, error: Exception) -> None:
-    service.calls.end(lambda: type(error)(*error.args))
+def _end(service: HubService, error: ChannelError) -> None:
+    """Each request fails with an error of this class; it was sent, so whether it was handled is unknown."""
+    def unanswered() -> ChannelError:
+        made = type(error)(*error.args)
+        made.definite = False
+        return made
+    service.calls.end(unanswered)
     service.flush()
 
 

@@ -8,6 +8,7 @@ from jgroups_py.blocks.rpc.calls import Mode
 from jgroups_py.blocks.service.aio import AsyncServices
 from jgroups_py.blocks.service.base import TypedAnswers, caller
 from jgroups_py.blocks.service.interface import Service, method
+from jgroups_py.blocks.service.sync import Services
 from jgroups_py.model.errors import RemoteFault
 
-__all__ = ["AsyncServices", "Mode", "RemoteFault", "Service", "TypedAnswers", "caller", "method"]
+__all__ = ["AsyncServices", "Mode", "RemoteFault", "Service", "Services", "TypedAnswers", "caller", "method"]

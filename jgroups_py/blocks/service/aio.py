@@ -24,6 +24,7 @@ from jgroups_py.blocks.service.base import (
     MAX_STREAMS,
     SERVICE,
     TIMEOUT_SECONDS,
+    WINDOW,
     BaseServices,
     CallContext,
     OnceRequest,
@@ -34,6 +35,7 @@ from jgroups_py.blocks.service.base import (
     flags_of,
     milliseconds,
     pull_bytes,
+    seconds_of,
     spec_of_function,
     stub_of,
 )
@@ -55,6 +57,7 @@ from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.model.address import Address
 from jgroups_py.model.errors import (
     AnswerError,
+    ChannelError,
     ConfigError,
     RemoteError,
     RequestError,
@@ -67,7 +70,6 @@ from jgroups_py.runtime.send_queue import NOW
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
-WINDOW = 64                                 # items of a stream that a reader takes at a time
 
 
 class CallingRpc(AsyncRpc):
@@ -78,7 +80,7 @@ class CallingRpc(AsyncRpc):
     async def ask(self, dest: Address, payload: bytes, timeout: float | None, flags: int) -> tuple[bytes, int]:
         """The answer of a request, and its number."""
         if not self._async_channel.connection().sends.has_room():
-            await self._async_channel.room()
+            timeout = await self._room_within(timeout)
         waiter = asyncio.get_running_loop().create_future()
         call = self._send_one(dest, payload, flags, timeout, waiter, NOW)
         try:
@@ -91,7 +93,7 @@ class CallingRpc(AsyncRpc):
     async def ask_all(self, payload: bytes, mode: Mode, timeout: float | None, flags: int) -> Any:
         """The Answers of a request to all members of the group."""
         if not self._async_channel.connection().sends.has_room():
-            await self._async_channel.room()
+            timeout = await self._room_within(timeout)
         waiter = asyncio.get_running_loop().create_future()
         call = self._send_many(None, payload, flags, mode, timeout, waiter, NOW)
         assert call is not None, "all members are destinations"
@@ -102,6 +104,13 @@ class CallingRpc(AsyncRpc):
             for number in call.numbers:
                 self.tell(None, cancel_bytes(number))
             raise
+
+    async def _room_within(self, timeout: float | None) -> float | None:
+        """Await room in the send queue; returns what is left of the timeout."""
+        channel, events = self._async_channel, asyncio.get_running_loop()
+        began_s, limits = events.time(), [one for one in (timeout, channel.send_timeout) if one is not None]
+        await channel.room(min(limits, default=None))
+        return None if timeout is None else max(0.0, timeout - (events.time() - began_s))
 
 
 class StreamTask:
@@ -187,38 +196,7 @@ class AsyncServices(BaseServices):
         self._waiting: dict[asyncio.Future[None], None] = {}             # calls that wait for a member to ask
         super().__init__(channel, number, max_bytes)
 
-    # --- stubs ------------------------------------------------------------------------------------------------------
-
-    def at(self, member: Address, interface: type[T], *, timeout: float | None = TIMEOUT_SECONDS) -> T:
-        """The service of one member, also of another site. timeout: seconds of each call, None: no limit.
-
-        The methods of a stub are those of the interface, declared with `async def`, or as streams; they raise
-        RequestError as calls do (see docs/blocks/services.md), and ChannelError as `send` does.
-
-        Raises:
-            ConfigError: the interface has methods that are declared with plain `def`; see interface_of, too.
-        """
-        if not isinstance(member, Address):
-            raise TypeError(f"a member is an Address, not {type(member).__name__}")
-        return self._stub(interface, Choice(Reach.AT, member=member), timeout)
-
-    def any(self, interface: type[T], *, prefer: str = "least", timeout: float | None = TIMEOUT_SECONDS) -> T:
-        """The service of some member of the group that offers it, chosen for each call; waits until there is one.
-
-        prefer: "least": where the fewest calls of this member are under way; "local": this member itself, if it offers
-        it; "hash:KEY": the same member for the same key, as long as the members are the same.
-        """
-        return self._stub(interface, Choice(Reach.ANY, prefer), timeout)
-
-    def site(
-        self, site: str, interface: type[T], *, prefer: str = "least", timeout: float | None = TIMEOUT_SECONDS,
-    ) -> T:
-        """As `any`, of the members of a site (RELAY)."""
-        return self._stub(interface, Choice(Reach.SITE, prefer, site=site), timeout)
-
-    def nearest(self, interface: type[T], *, prefer: str = "least", timeout: float | None = TIMEOUT_SECONDS) -> T:
-        """As `any`; if no member of the own site offers it, of the site that has answered soonest."""
-        return self._stub(interface, Choice(Reach.NEAREST, prefer), timeout)
+    # --- calling ----------------------------------------------------------------------------------------------------
 
     def all(
         self, function: Callable[Concatenate[S, P], Awaitable[R]], *, mode: Mode | str = Mode.ALL,
@@ -248,7 +226,7 @@ class AsyncServices(BaseServices):
         """Counters: calls_served, calls_refused, running, streams, ..., and those of the requests."""
         return self.statistics(len(self._running), len(self._streams))
 
-    def _stub(self, interface: type[T], choice: Choice, timeout: float | None) -> T:
+    def stub(self, interface: type[T], choice: Choice, timeout: float | None) -> T:
         def method_of(spec: MethodSpec) -> Callable[..., Any]:
             if not spec.coroutine:
                 raise ConfigError(f"{spec.label} is declared with `def`: stubs on an AsyncChannel are of an interface "
@@ -310,6 +288,9 @@ class AsyncServices(BaseServices):
                 failure: RequestError = self.fault(spec, error)
             except RequestError as error:
                 failure = error
+            except ChannelError as error:
+                plan.ends(error)
+                raise
             finally:
                 directory.ended(member, rtt_ns)
             plan.failed(member, failure)
@@ -467,8 +448,3 @@ async def _in_turns(items: Any) -> AsyncIterator[Any]:
         close = getattr(items, "close", None)
         if close is not None:
             close()
-
-
-def seconds_of(left_ns: int) -> float | None:
-    """As a timeout of a request."""
-    return None if left_ns >= NEVER_NS >> 1 else max(0.0, left_ns / NS_PER_S)

@@ -12,7 +12,7 @@ import attrs
 from jgroups_py.blocks.rpc.calls import NEVER_NS, Answers
 from jgroups_py.blocks.rpc.client import BaseRpc
 from jgroups_py.blocks.rpc.serving import LATER, Request
-from jgroups_py.blocks.service.directory import Directory
+from jgroups_py.blocks.service.directory import Choice, Directory, Reach
 from jgroups_py.blocks.service.interface import MARK, OWNER, MethodSpec, Service, interface_of
 from jgroups_py.blocks.service.messages import (
     BAD_ARGUMENTS,
@@ -65,7 +65,7 @@ from jgroups_py.model.errors import (
     WireError,
 )
 from jgroups_py.model.outputs import Closed, GlobalViewInstalled, Output, ViewInstalled
-from jgroups_py.model.units import NS_PER_MS, millis, parse_size
+from jgroups_py.model.units import NS_PER_MS, NS_PER_S, millis, parse_size
 from jgroups_py.model.view import MergeView
 from jgroups_py.system.drops import LoggedCounters
 from jgroups_py.wire.block_headers import OneWayRequest
@@ -79,6 +79,7 @@ TIMEOUT_SECONDS = 10.0
 MAX_BYTES = 8 << 20                         # of the arguments of a call, and of a result or an item
 MAX_RUNNING = 1000                          # coroutines of calls that run at once
 MAX_STREAMS = 1000                          # streams that are open at once
+WINDOW = 64                                 # items of a stream that a reader takes at a time
 RETRY_NS = millis(100)                      # until what could not be queued is tried again
 REFUSALS: dict[str, Callable[[str], RequestError]] = {
     NO_METHOD: NoMethodError, BAD_ARGUMENTS: ArgumentsError, OVERLOADED: OverloadedError,
@@ -174,6 +175,7 @@ class BaseServices:
 
     COUNTERS = declare(
         counter("calls_served", "Calls of methods that began."),
+        counter("calls_asked_again", "Calls with once=True that came again, since their answer had been lost."),
         counter("method_exceptions", "Exceptions of methods that they do not declare."),
         drop("calls_refused", "Calls that did not begin: no such method, wrong arguments, too many at once."),
         drop("malformed_messages", "Messages to services that have no form that is known."),
@@ -197,6 +199,43 @@ class BaseServices:
         channel.attach(ServicesBlock(self))
 
     rpc: BaseRpc
+
+    # --- stubs ------------------------------------------------------------------------------------------------------
+
+    def at(self, member: Address, interface: type[T], *, timeout: float | None = TIMEOUT_SECONDS) -> T:
+        """The service of one member, also of another site. timeout: seconds of each call, None: no limit.
+
+        The methods of a stub are those of the interface. They raise a RequestError if there is no result, and what
+        `send` raises. On an AsyncChannel they are declared with `async def`, on a JChannel with plain `def`.
+
+        Raises:
+            ConfigError: a method of the interface is declared in the other way; see interface_of, too.
+        """
+        if not isinstance(member, Address):
+            raise TypeError(f"a member is an Address, not {type(member).__name__}")
+        return self.stub(interface, Choice(Reach.AT, member=member), timeout)
+
+    def any(self, interface: type[T], *, prefer: str = "least", timeout: float | None = TIMEOUT_SECONDS) -> T:
+        """The service of some member of the group that offers it, chosen for each call; waits until there is one.
+
+        prefer: "least": where the fewest calls of this member are under way; "local": this member itself, if it offers
+        it; "hash:KEY": the same member for the same key, as long as the members are the same.
+        """
+        return self.stub(interface, Choice(Reach.ANY, prefer), timeout)
+
+    def site(
+        self, site: str, interface: type[T], *, prefer: str = "least", timeout: float | None = TIMEOUT_SECONDS,
+    ) -> T:
+        """As `any`, of the members of a site (RELAY)."""
+        return self.stub(interface, Choice(Reach.SITE, prefer, site=site), timeout)
+
+    def nearest(self, interface: type[T], *, prefer: str = "least", timeout: float | None = TIMEOUT_SECONDS) -> T:
+        """As `any`; if no member of the own site offers it, of the site that has answered soonest."""
+        return self.stub(interface, Choice(Reach.NEAREST, prefer), timeout)
+
+    def stub(self, interface: type[T], choice: Choice, timeout: float | None) -> T:
+        """An object of the type of the interface, whose methods are calls."""
+        raise NotImplementedError
 
     # --- what this member offers ------------------------------------------------------------------------------------
 
@@ -384,6 +423,8 @@ class BaseServices:
 
     def _call_once(self, request: Request) -> Any:
         _, key, left_ms, call, again = ONCE_HEAD.unpack_from(request.payload)
+        if again:
+            self.counters.add("calls_asked_again")
         verdict = self._kept.arrived(request.src, call, bool(again), request)
         if verdict is Verdict.FORGOTTEN:
             return self.refuse(request, FORGOTTEN, "the member keeps the answer no more, or came anew")
@@ -527,6 +568,11 @@ def is_coroutine(function: Callable[..., Any], spec: MethodSpec) -> bool:
 def milliseconds(left_ns: int) -> int:
     """What is left of a deadline, for the wire: at least 1, 0 without one."""
     return 0 if left_ns >= NEVER_NS >> 1 else max(1, min(MAX_MS, left_ns // NS_PER_MS))
+
+
+def seconds_of(left_ns: int) -> float | None:
+    """As a timeout of a request."""
+    return None if left_ns >= NEVER_NS >> 1 else max(0.0, left_ns / NS_PER_S)
 
 
 def flags_of(spec: MethodSpec) -> int:

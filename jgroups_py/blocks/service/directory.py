@@ -16,6 +16,7 @@ from jgroups_py.blocks.service.interface import MethodSpec
 from jgroups_py.blocks.service.messages import Offered
 from jgroups_py.model.address import Address
 from jgroups_py.model.errors import (
+    ChannelError,
     ConfigError,
     MemberLeftError,
     NoMemberError,
@@ -216,9 +217,13 @@ class Plan:
         elif options.idempotent and not pinned and (gone or isinstance(error, RequestTimeoutError)):
             self._failed[member] = None
         else:
-            if self.may_have_run:
-                error.definite = False
+            self.ends(error)
             raise error
+
+    def ends(self, error: ChannelError) -> None:
+        """The call ends with an error of this member: it is not definite if an attempt before may have run."""
+        if self.may_have_run:
+            error.definite = False
 
     def _over(self) -> RequestError:
         if self.may_have_run:
