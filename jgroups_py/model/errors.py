@@ -215,7 +215,7 @@ class RemoteFault(RequestError):
         unknown = [name for name in values if name not in self.fields]
         missing = [name for name in self.fields if name not in given and not hasattr(kind, name)]
         if len(args) > len(self.fields) or len(given) < len(args) + len(values) or unknown or missing:
-            raise TypeError(f"{kind.__name__} has the fields {', '.join(self.fields) or '(none)'}, not {args}, {values}")
+            raise TypeError(f"{kind.__name__} has the fields ({', '.join(self.fields)}), not {args}, {values}")
         for name, value in given.items():
             setattr(self, name, value)
         super().__init__(*(getattr(self, name) for name in self.fields))

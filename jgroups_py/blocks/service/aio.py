@@ -44,6 +44,7 @@ from jgroups_py.blocks.service.interface import MethodSpec
 from jgroups_py.blocks.service.messages import (
     CALL,
     CALL_HEAD,
+    CALL_ONCE,
     CANCELLED,
     NO_STREAM,
     OPEN,
@@ -59,6 +60,7 @@ from jgroups_py.model.errors import (
     AnswerError,
     ChannelError,
     ConfigError,
+    MemberLeftError,
     RemoteError,
     RequestError,
     RequestTimeoutError,
@@ -76,6 +78,7 @@ class CallingRpc(AsyncRpc):
     """AsyncRpc whose requests are cancelled at the other member when nothing waits for them any more."""
 
     tell: Callable[[Address | None, bytes], None]
+    give_up: Callable[[Address, int], None]
 
     async def ask(self, dest: Address, payload: bytes, timeout: float | None, flags: int) -> tuple[bytes, int]:
         """The answer of a request, and its number."""
@@ -85,9 +88,10 @@ class CallingRpc(AsyncRpc):
         call = self._send_one(dest, payload, flags, timeout, waiter, NOW)
         try:
             return await waiter, call.numbers[0]
-        except (asyncio.CancelledError, RequestTimeoutError):
+        except (asyncio.CancelledError, RequestTimeoutError, MemberLeftError):
             self._calls.forget(call)
-            self.tell(dest, cancel_bytes(call.numbers[0]))
+            if payload[0] != CALL_ONCE:                      # which outlives that its caller is away
+                self.give_up(dest, call.numbers[0])
             raise
 
     async def ask_all(self, payload: bytes, mode: Mode, timeout: float | None, flags: int) -> Any:
@@ -189,7 +193,7 @@ class AsyncServices(BaseServices):
             ValueError: the channel has services of this number already.
         """
         self.rpc: CallingRpc = CallingRpc(channel, self.handle, number)
-        self.rpc.tell = self.tell
+        self.rpc.tell, self.rpc.give_up = self.tell, self.give_up
         self._async = channel
         self._running: dict[tuple[Address, int], tuple[asyncio.Task[None], Served, bool]] = {}
         self._streams: dict[tuple[Address, int], tuple[asyncio.Task[None], StreamTask]] = {}
@@ -329,7 +333,7 @@ class AsyncServices(BaseServices):
             raise AnswerError(f"{spec.label}: {error}") from error
         finally:
             if not over:
-                self.tell(member, cancel_bytes(number))
+                self.give_up(member, number)
 
     # --- serving ----------------------------------------------------------------------------------------------------
 

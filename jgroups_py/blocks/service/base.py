@@ -45,7 +45,7 @@ from jgroups_py.blocks.service.once import KeptAnswers, Reply, Verdict
 from jgroups_py.channel.base import BaseChannel
 from jgroups_py.channel.block import Block, Connection
 from jgroups_py.channel.dispatcher import EXITS
-from jgroups_py.model.address import Address
+from jgroups_py.model.address import Address, ProxyUUID
 from jgroups_py.model.batch import Flag
 from jgroups_py.model.counters import counter, declare, drop, figure, table
 from jgroups_py.model.errors import (
@@ -79,6 +79,7 @@ TIMEOUT_SECONDS = 10.0
 MAX_BYTES = 8 << 20                         # of the arguments of a call, and of a result or an item
 MAX_RUNNING = 1000                          # coroutines of calls that run at once
 MAX_STREAMS = 1000                          # streams that are open at once
+MAX_ABANDONED = 1000                        # calls that are cancelled when their members are back
 WINDOW = 64                                 # items of a stream that a reader takes at a time
 RETRY_NS = millis(100)                      # until what could not be queued is tried again
 REFUSALS: dict[str, Callable[[str], RequestError]] = {
@@ -195,6 +196,7 @@ class BaseServices:
         self._offers: dict[str, Offered] = {}
         self._kept = KeptAnswers()
         self._connection: Connection | None = None
+        self._abandoned: dict[tuple[Address, int], None] = {}      # given up, at members that were out of view then
         self._once = 0
         channel.attach(ServicesBlock(self))
 
@@ -305,6 +307,20 @@ class BaseServices:
         except ChannelError:
             log.debug("the connection ends: services tell nothing more")
 
+    def give_up(self, member: Address, number: int) -> None:
+        """Cancel a call or stream at its member; once that is back, if it is out of view: it may get the call then."""
+        if self.directory.present(member):
+            self.tell(member, cancel_bytes(number))
+        else:
+            self._abandoned[member, number] = None
+            while len(self._abandoned) > MAX_ABANDONED:
+                del self._abandoned[next(iter(self._abandoned))]
+
+    def _cancel_abandoned(self) -> None:
+        for member, number in [key for key in self._abandoned if self.directory.present(key[0])]:
+            del self._abandoned[member, number]
+            self.tell(member, cancel_bytes(number))
+
     # --- the group, inside rounds -----------------------------------------------------------------------------------
 
     def begin(self, connection: Connection) -> None:
@@ -322,9 +338,11 @@ class BaseServices:
             directory.me = None if connection is None else connection.address
             if directory.view(output.view.members) or isinstance(output.view, MergeView):
                 self._announce()
+                self._cancel_abandoned()
         elif isinstance(output, GlobalViewInstalled):
             if directory.global_view(output.view.sites, self._channel.site or ""):
                 self._announce()
+                self._cancel_abandoned()
         elif isinstance(output, Closed):
             directory.view(())
             directory.global_view({}, "")
@@ -375,7 +393,9 @@ class BaseServices:
     def _begin(self, request: Request | OnceRequest, key: bytes, data: bytes) -> tuple[Served, Any] | None:
         """The method and the arguments of a call; None: it was refused."""
         served = self._served.get(key)
-        if served is None:
+        if self.is_gone(request.src):
+            self.refuse(request, CANCELLED, "the caller has left")
+        elif served is None:
             self.refuse(request, NO_METHOD, "the member has no such method, or one with other parameters or another "
                                             "result")
         elif len(data) > self.max_bytes:
@@ -392,6 +412,13 @@ class BaseServices:
                 self.counters.add("calls_served")
                 return served, arguments
         return None
+
+    def is_gone(self, member: Address) -> bool:
+        """Whether a caller has left: views are heard before calls that came earlier are handled.
+
+        A member of another site may call before the view of all sites has it.
+        """
+        return not isinstance(member, ProxyUUID) and not self.directory.present(member)
 
     def _call(self, request: Request | OnceRequest, key: bytes, left_ms: int, data: bytes) -> Any:
         begun = self._begin(request, key, data)

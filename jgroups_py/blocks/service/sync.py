@@ -28,7 +28,6 @@ from jgroups_py.blocks.service.base import (
     Served,
     T,
     TypedAnswers,
-    cancel_bytes,
     flags_of,
     milliseconds,
     pull_bytes,
@@ -51,7 +50,16 @@ from jgroups_py.blocks.service.messages import (
 from jgroups_py.blocks.service.streams import StreamBuffer
 from jgroups_py.channel.sync import JChannel
 from jgroups_py.model.address import Address
-from jgroups_py.model.errors import AnswerError, ChannelError, ConfigError, RemoteError, RequestError, WireError
+from jgroups_py.model.errors import (
+    AnswerError,
+    ChannelError,
+    ConfigError,
+    MemberLeftError,
+    RemoteError,
+    RequestError,
+    RequestTimeoutError,
+    WireError,
+)
 from jgroups_py.model.units import NS_PER_S, millis
 
 P = ParamSpec("P")
@@ -196,7 +204,12 @@ class Services(BaseServices):
             try:
                 payload = head(plan, member, milliseconds(left_ns)) + data
                 reply = self.rpc.start(member, payload, seconds_of(left_ns), flags_of(spec))
-                answer = reply.result()
+                try:
+                    answer = reply.result()
+                except (MemberLeftError, RequestTimeoutError):
+                    if not spec.options.once:
+                        self.give_up(member, reply.number)
+                    raise
                 rtt_ns = clock_ns() - now_ns
                 return answer, member, reply.number
             except RemoteError as error:
@@ -246,7 +259,7 @@ class Services(BaseServices):
             raise AnswerError(f"{spec.label}: {error}") from error
         finally:
             if not over:
-                self.tell(member, cancel_bytes(number))
+                self.give_up(member, number)
 
     # --- serving ----------------------------------------------------------------------------------------------------
 
