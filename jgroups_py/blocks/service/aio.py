@@ -15,7 +15,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from jgroups_py.blocks.rpc.aio import AsyncRpc
-from jgroups_py.blocks.rpc.calls import NEVER_NS, Mode
+from jgroups_py.blocks.rpc.calls import NEVER_NS, Call, Mode
+from jgroups_py.blocks.rpc.hub import SWEEP_NS
 from jgroups_py.blocks.rpc.serving import LATER, Request
 from jgroups_py.blocks.service.base import (
     CURRENT,
@@ -72,6 +73,7 @@ from jgroups_py.runtime.send_queue import NOW
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
+GIVEN_UP = (asyncio.CancelledError, RequestTimeoutError, MemberLeftError)        # nothing waits for an answer any more
 
 
 class CallingRpc(AsyncRpc):
@@ -83,21 +85,31 @@ class CallingRpc(AsyncRpc):
     async def ask(self, dest: Address, payload: bytes, timeout: float | None, flags: int) -> tuple[bytes, int]:
         """The answer of a request, and its number."""
         if not self._async_channel.connection().sends.has_room():
-            timeout = await self._room_within(timeout)
-        waiter = asyncio.get_running_loop().create_future()
-        call = self._send_one(dest, payload, flags, timeout, waiter, NOW)
+            timeout = await self.room_within(timeout)
+        waiter, call = self.begin(dest, payload, timeout, flags)
         try:
             return await waiter, call.numbers[0]
-        except (asyncio.CancelledError, RequestTimeoutError, MemberLeftError):
-            self._calls.forget(call)
-            if payload[0] != CALL_ONCE:                      # which outlives that its caller is away
-                self.give_up(dest, call.numbers[0])
+        except GIVEN_UP:
+            self.given_up(dest, payload, call)
             raise
+
+    def begin(
+        self, dest: Address, payload: bytes, timeout: float | None, flags: int,
+    ) -> tuple[asyncio.Future[bytes], Call]:
+        """Send a request, for which there is room; what to await, and what `given_up` needs if that is in vain."""
+        waiter: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        return waiter, self._send_one(dest, payload, flags, timeout, waiter, NOW)
+
+    def given_up(self, dest: Address, payload: bytes, call: Call) -> None:
+        """Nothing waits for the answer any more."""
+        self._calls.forget(call)
+        if payload[0] != CALL_ONCE:                          # which outlives that its caller is away
+            self.give_up(dest, call.numbers[0])
 
     async def ask_all(self, payload: bytes, mode: Mode, timeout: float | None, flags: int) -> Any:
         """The Answers of a request to all members of the group."""
         if not self._async_channel.connection().sends.has_room():
-            timeout = await self._room_within(timeout)
+            timeout = await self.room_within(timeout)
         waiter = asyncio.get_running_loop().create_future()
         call = self._send_many(None, payload, flags, mode, timeout, waiter, NOW)
         assert call is not None, "all members are destinations"
@@ -109,7 +121,7 @@ class CallingRpc(AsyncRpc):
                 self.tell(None, cancel_bytes(number))
             raise
 
-    async def _room_within(self, timeout: float | None) -> float | None:
+    async def room_within(self, timeout: float | None) -> float | None:
         """Await room in the send queue; returns what is left of the timeout."""
         channel, events = self._async_channel, asyncio.get_running_loop()
         began_s, limits = events.time(), [one for one in (timeout, channel.send_timeout) if one is not None]
@@ -185,6 +197,7 @@ class AsyncServices(BaseServices):
     """
 
     takes_coroutines = True
+    _sweeper: asyncio.TimerHandle | None
 
     def __init__(self, channel: AsyncChannel, *, max_bytes: int | str = MAX_BYTES, number: int = SERVICE) -> None:
         """May be made before or after the channel connects; lives as long as the channel.
@@ -198,6 +211,8 @@ class AsyncServices(BaseServices):
         self._running: dict[tuple[Address, int], tuple[asyncio.Task[None], Served, bool]] = {}
         self._streams: dict[tuple[Address, int], tuple[asyncio.Task[None], StreamTask]] = {}
         self._waiting: dict[asyncio.Future[None], None] = {}             # calls that wait for a member to ask
+        self._ends: dict[asyncio.Task[None], int] = {}       # tasks with a deadline
+        self._sweep_ns, self._sweeper = NEVER_NS, None
         super().__init__(channel, number, max_bytes)
 
     # --- calling ----------------------------------------------------------------------------------------------------
@@ -241,24 +256,38 @@ class AsyncServices(BaseServices):
             if choice.reach is Reach.AT and not spec.options.once:
                 member = choice.member
                 assert member is not None, "at() has one"
-                return lambda stub, *args, **named: self._ask(
-                    spec, member, timeout, spec.arguments.encode(args, named))
+                return self._direct(spec, member, timeout)
             return lambda stub, *args, **named: self._plan(
                 spec, choice, timeout, spec.arguments.encode(args, named))
         return stub_of(interface, method_of)
 
     # --- calls ------------------------------------------------------------------------------------------------------
 
-    async def _ask(self, spec: MethodSpec, member: Address, timeout: float | None, data: bytes) -> Any:
-        """A call of one member, tried once."""
-        now_ns = self._async.connection().clock_ns()
-        left_ns = self.deadline_ns(timeout, now_ns) - now_ns
-        payload = CALL_HEAD.pack(CALL, spec.key, milliseconds(left_ns)) + data
-        try:
-            answer, _ = await self.rpc.ask(member, payload, seconds_of(left_ns), flags_of(spec))
-        except RemoteError as error:
-            raise self.fault(spec, error) from None
-        return self.result(spec, answer)
+    def _direct(self, spec: MethodSpec, member: Address, timeout: float | None) -> Callable[..., Any]:
+        """The method of a stub of one member: a call is tried once."""
+        encode, flags, rpc, channel = spec.arguments.encode, flags_of(spec), self.rpc, self._async
+        usual = CALL_HEAD.pack(CALL, spec.key, 0 if timeout is None else milliseconds(int(timeout * NS_PER_S)))
+
+        async def call(stub: object, *args: Any, **named: Any) -> Any:
+            payload, within = usual + encode(args, named), timeout
+            connection = channel.connection()
+            if CURRENT.get() is not None:
+                now_ns = connection.clock_ns()
+                left_ns = self.deadline_ns(timeout, now_ns) - now_ns
+                within = seconds_of(left_ns)
+                payload = CALL_HEAD.pack(CALL, spec.key, milliseconds(left_ns)) + payload[CALL_HEAD.size:]
+            if not connection.sends.has_room():
+                within = await rpc.room_within(within)
+            waiter, sent = rpc.begin(member, payload, within, flags)
+            try:
+                answer = await waiter
+            except RemoteError as error:
+                raise self.fault(spec, error) from None
+            except GIVEN_UP:
+                rpc.given_up(member, payload, sent)
+                raise
+            return self.result(spec, answer)
+        return call
 
     async def _plan(self, spec: MethodSpec, choice: Choice, timeout: float | None, data: bytes) -> Any:
         """A call that may be tried at several members, or again."""
@@ -340,18 +369,17 @@ class AsyncServices(BaseServices):
     def start(self, request: Any, served: Served, args: Any, named: Any, context: CallContext) -> Any:
         if len(self._running) >= MAX_RUNNING:
             return self.refuse(request, OVERLOADED, f"{MAX_RUNNING} calls are running")
-        loop, key = asyncio.get_running_loop(), (request.src, request.number)
-        task = loop.create_task(self._work(request, served, args, named, context))
+        key = request.src, request.number
+        task = asyncio.get_running_loop().create_task(self._work(request, served, args, named, context))
         self._running[key] = task, served, isinstance(request, OnceRequest)
-        end = self._cancel_at(task, context.deadline_ns)
 
         def done(_: object) -> None:
             del self._running[key]
-            if end is not None:
-                end.cancel()
+            self._ends.pop(task, None)
             if task.cancelled():                             # perhaps before it began
                 request.refuse(CANCELLED, f"{served.spec.label} was cancelled")
         task.add_done_callback(done)
+        self._cancel_at(task, context.deadline_ns)
         return LATER
 
     async def _work(
@@ -365,12 +393,35 @@ class AsyncServices(BaseServices):
         else:
             request.answer(data)
 
-    def _cancel_at(self, task: asyncio.Task[None], deadline_ns: int) -> asyncio.TimerHandle | None:
+    def _cancel_at(self, task: asyncio.Task[None], deadline_ns: int) -> None:
+        """Cancel a task at its deadline; one timer serves all, as most tasks end long before."""
+        if deadline_ns < NEVER_NS >> 1:
+            self._ends[task] = deadline_ns
+            if deadline_ns < self._sweep_ns:
+                self._sweep_at(deadline_ns)
+
+    def _sweep_at(self, due_ns: int) -> None:
         connection = self._connection
-        if deadline_ns >= NEVER_NS >> 1 or connection is None:
-            return None
-        left_s = max(0.0, (deadline_ns - connection.clock_ns()) / NS_PER_S)
-        return asyncio.get_running_loop().call_later(left_s, task.cancel)
+        assert connection is not None, "a request came by it"
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self._sweep_ns = due_ns
+        left_s = max(0.0, (due_ns - connection.clock_ns()) / NS_PER_S)
+        self._sweeper = asyncio.get_running_loop().call_later(left_s, self._sweep)
+
+    def _sweep(self) -> None:
+        """Cancel what is over; at most once in SWEEP_NS."""
+        self._sweeper, self._sweep_ns, connection = None, NEVER_NS, self._connection
+        assert connection is not None, "a request came by it"
+        now_ns, soonest_ns = connection.clock_ns(), NEVER_NS
+        for task, end_ns in list(self._ends.items()):
+            if end_ns <= now_ns:
+                del self._ends[task]
+                task.cancel()
+            else:
+                soonest_ns = min(soonest_ns, end_ns)
+        if self._ends:
+            self._sweep_at(max(soonest_ns, now_ns + SWEEP_NS))
 
     def open(
         self, request: Request, served: Served, args: Any, named: Any, context: CallContext, window: int,
@@ -388,11 +439,10 @@ class AsyncServices(BaseServices):
         stream = StreamTask(self, served, items, window)
         task = asyncio.get_running_loop().create_task(stream.run(context))
         self._streams[key] = task, stream
-        end = self._cancel_at(task, context.deadline_ns)
+        self._cancel_at(task, context.deadline_ns)
 
         def done(_: object) -> None:
-            if end is not None:
-                end.cancel()
+            self._ends.pop(task, None)
             if task.cancelled():
                 stream.cancelled()
         task.add_done_callback(done)

@@ -74,7 +74,10 @@ def result_codec(hint: Any, what: str) -> Codec:
 
 
 class ArgumentsCodec:
-    """The arguments of one method. required: names of those without a default; optional: of the others."""
+    """The arguments of one method. required: names of those without a default; optional: of the others.
+
+    decode_required: bytes -> the values, by place, of a method without optional ones.
+    """
 
     def __init__(self, parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any], what: str) -> None:
         for name, parameter in parameters.items():
@@ -91,7 +94,7 @@ class ArgumentsCodec:
         if self.raw:
             self.text = "bytes" if self.names else ""
             self._encode: Callable[[Any], bytes] = self._encode_raw
-            self._decode: Callable[[bytes], tuple[Any, ...]] = self._decode_raw
+            self.decode_required: Callable[[bytes], tuple[Any, ...]] = self._decode_raw
             return
         self.text = ",".join(type_text(hints[name], f"{what}: parameter {name}") for name in self.required)
         self._encode = _encoder().encode
@@ -102,7 +105,7 @@ class ArgumentsCodec:
             fields.append(("_optional", rest | None, None))
         decode = msgspec.msgpack.Decoder(msgspec.defstruct("Arguments", fields, array_like=True)).decode
         values = msgspec.structs.astuple
-        self._decode = lambda data: values(decode(data))
+        self.decode_required = lambda data: values(decode(data))
 
     def encode(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> bytes:
         """The bytes of a call's arguments.
@@ -124,7 +127,7 @@ class ArgumentsCodec:
         Raises:
             Exception: of msgspec, or of the classes that are made.
         """
-        args = self._decode(data)
+        args = self.decode_required(data)
         if not self.optional:
             return args, {}
         *required, rest = args

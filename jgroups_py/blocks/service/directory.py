@@ -60,7 +60,7 @@ class Choice:
 
 
 class Directory:
-    """See the module. me: this member; site: the name of its own, "" without RELAY."""
+    """See the module. me: this member; site: the name of its own, "" without RELAY; known: the members of all sites."""
 
     def __init__(self) -> None:
         self.me: Address | None = None
@@ -71,7 +71,7 @@ class Directory:
         self._keys: dict[Address, frozenset[bytes]] = {}
         self.under_way: Counter[Address] = Counter()
         self.rtt_ns: dict[Address, int] = {}
-        self._known: dict[Address, None] = {}                # members of the group and of other sites
+        self.known: dict[Address, None] = {}
         self._turn = 0
 
     def view(self, members: Iterable[Address]) -> bool:
@@ -96,7 +96,7 @@ class Directory:
 
     def present(self, member: Address) -> bool:
         """Whether it is in the own group, or known at another site."""
-        return member in self._known
+        return member in self.known
 
     def began(self, member: Address) -> None:
         """A call to it begins."""
@@ -138,11 +138,11 @@ class Directory:
         return sorted(rotated, key=lambda one: (not (local and one == self.me), self.under_way[one]))
 
     def _forget(self) -> None:
-        self._known = dict.fromkeys((*self.members, *(one for members in self.sites.values() for one in members)))
-        for member in [member for member in self.rtt_ns if member not in self._known]:
+        self.known = dict.fromkeys((*self.members, *(one for members in self.sites.values() for one in members)))
+        for member in [member for member in self.rtt_ns if member not in self.known]:
             del self.rtt_ns[member]
         # An offer may come before the view of all sites has its member.
-        strangers = [member for member in self.offers if member not in self._known]
+        strangers = [member for member in self.offers if member not in self.known]
         for member in strangers[:-MAX_STRANGERS]:
             del self.offers[member], self._keys[member]
 
