@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
+from random import Random
 from typing import Any
 
 import attrs
@@ -13,6 +15,7 @@ from jgroups_py import aio
 from jgroups_py.blocks.service import AsyncServices, Mode, Service, caller, method
 from jgroups_py.model.errors import (
     ArgumentsError,
+    ChannelError,
     MemberLeftError,
     NoMethodError,
     NoServiceError,
@@ -20,6 +23,7 @@ from jgroups_py.model.errors import (
     RequestTimeoutError,
 )
 from jgroups_py.model.units import millis, seconds
+from jgroups_py.testing.simulation import Trial
 from jgroups_py.testing.simulation.refusals import simulated
 from tests.simulator.coroutine_bench import Bench
 
@@ -300,3 +304,38 @@ def test_an_idempotent_call_is_tried_at_another_member_and_no_other_one_is():
         bench.stage.crash("B")
         bench.until(lambda: done, 60)
         bench.stage.dispose()
+
+
+def test_services_of_other_sites_are_called_by_site_and_the_nearest_is_the_own_one():
+    answered: Counter[str] = Counter()
+
+    class Where(Service, name="where"):
+        def __init__(self, site: str) -> None:
+            self.site = site
+
+        @method(idempotent=True)
+        async def site_of(self) -> str:
+            return self.site
+
+    async def start(ch: aio.AsyncChannel) -> AsyncServices:
+        services = AsyncServices(ch)
+        services.serve(Where(ch.site or ""))
+        await ch.connect("sites")
+        return services
+
+    async def act(services: AsyncServices, rng: Random) -> None:
+        ch = services._async
+        for site in ch.sites if ch.state is jg.ChannelState.CONNECTED else ():
+            try:
+                found = await services.site(site, Where, timeout=20).site_of()
+                near = await services.nearest(Where, timeout=20).site_of()
+            except ChannelError:
+                answered["failed"] += 1
+                continue
+            assert (found, near) == (site, ch.site)
+            answered[f"{ch.site} to {site}"] += 1
+    for seed in range(2):
+        assert Trial("relay", start, act).run(seed).violations == ()
+    assert answered["NYC to SFO"]
+    assert answered["SFO to NYC"]
+    assert answered.total() > 5 * answered["failed"]

@@ -86,19 +86,13 @@ class CallingRpc(AsyncRpc):
         """The answer of a request, and its number."""
         if not self._async_channel.connection().sends.has_room():
             timeout = await self.room_within(timeout)
-        waiter, call = self.begin(dest, payload, timeout, flags)
+        waiter: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        call = self._send_one(dest, payload, flags, timeout, waiter, NOW)
         try:
             return await waiter, call.numbers[0]
         except GIVEN_UP:
             self.given_up(dest, payload, call)
             raise
-
-    def begin(
-        self, dest: Address, payload: bytes, timeout: float | None, flags: int,
-    ) -> tuple[asyncio.Future[bytes], Call]:
-        """Send a request, for which there is room; what to await, and what `given_up` needs if that is in vain."""
-        waiter: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        return waiter, self._send_one(dest, payload, flags, timeout, waiter, NOW)
 
     def given_up(self, dest: Address, payload: bytes, call: Call) -> None:
         """Nothing waits for the answer any more."""
@@ -241,6 +235,9 @@ class AsyncServices(BaseServices):
             return self.answers(spec, found)
         return call
 
+    def context_of(self, request: Request) -> CallContext | Request:
+        return request
+
     def stats(self) -> dict[str, int]:
         """Counters: calls_served, calls_refused, running, streams, ..., and those of the requests."""
         return self.statistics(len(self._running), len(self._streams))
@@ -265,11 +262,16 @@ class AsyncServices(BaseServices):
 
     def _direct(self, spec: MethodSpec, member: Address, timeout: float | None) -> Callable[..., Any]:
         """The method of a stub of one member: a call is tried once."""
-        encode, flags, rpc, channel = spec.arguments.encode, flags_of(spec), self.rpc, self._async
+        arguments, flags, rpc, channel = spec.arguments, flags_of(spec), self.rpc, self._async
+        encode, count, decode, limit = arguments.encode_required, arguments.count, spec.result.decode, self.max_bytes
         usual = CALL_HEAD.pack(CALL, spec.key, 0 if timeout is None else milliseconds(int(timeout * NS_PER_S)))
 
         async def call(stub: object, *args: Any, **named: Any) -> Any:
-            payload, within = usual + encode(args, named), timeout
+            try:
+                data = arguments.encode(args, named) if named or len(args) != count else encode(args)
+            except OverflowError:
+                data = arguments.encode(args, named)         # raises what is promised
+            payload, within = usual + data, timeout
             connection = channel.connection()
             if CURRENT.get() is not None:
                 now_ns = connection.clock_ns()
@@ -278,7 +280,8 @@ class AsyncServices(BaseServices):
                 payload = CALL_HEAD.pack(CALL, spec.key, milliseconds(left_ns)) + payload[CALL_HEAD.size:]
             if not connection.sends.has_room():
                 within = await rpc.room_within(within)
-            waiter, sent = rpc.begin(member, payload, within, flags)
+            waiter: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+            sent = rpc._send_one(member, payload, flags, within, waiter, NOW)
             try:
                 answer = await waiter
             except RemoteError as error:
@@ -286,6 +289,11 @@ class AsyncServices(BaseServices):
             except GIVEN_UP:
                 rpc.given_up(member, payload, sent)
                 raise
+            if len(answer) <= limit:
+                try:
+                    return decode(answer)
+                except Exception:                            # noqa: BLE001  the long way names it
+                    pass
             return self.result(spec, answer)
         return call
 

@@ -89,9 +89,6 @@ REFUSALS: dict[str, Callable[[str], RequestError]] = {
 }
 
 
-NO_NAMES: dict[str, Any] = {}
-
-
 class CallContext(NamedTuple):
     """The call in which code runs. caller: the member that made it; deadline_ns: by the clock of its channel."""
 
@@ -99,7 +96,9 @@ class CallContext(NamedTuple):
     deadline_ns: int
 
 
-CURRENT: ContextVar[CallContext | None] = ContextVar("jgroups_py_call", default=None)
+CURRENT: ContextVar[CallContext | Request | None] = ContextVar("jgroups_py_call", default=None)
+"""The call that is being handled. A request: that of a function on an event loop, which does not wait, so that its
+deadline is still as far off as its head says."""
 
 
 def caller() -> Address:
@@ -111,7 +110,7 @@ def caller() -> Address:
     context = CURRENT.get()
     if context is None:
         raise LookupError("caller() is for the methods of a service: no call is being handled here")
-    return context.caller
+    return context.src if isinstance(context, Request) else context.caller
 
 
 @attrs.frozen
@@ -204,6 +203,8 @@ class BaseServices:
         self._kept = KeptAnswers()
         self._connection: Connection | None = None
         self._abandoned: dict[tuple[Address, int], None] = {}      # given up, at members that were out of view then
+        self._in_short = 0                                   # calls served in the short way
+        self._limit = min(self.max_bytes, channel.max_message_bytes)
         self._once = 0
         channel.attach(ServicesBlock(self))
 
@@ -373,9 +374,21 @@ class BaseServices:
             except Exception:                                # noqa: BLE001  the long way refuses it
                 pass
             else:
-                self.counters["calls_served"] = self.counters.get("calls_served", 0) + 1
-                return self._run(request, served, args, NO_NAMES, self._context(
-                    request, int.from_bytes(payload[9:CALL_HEAD.size], "big")))
+                self._in_short += 1
+                token = CURRENT.set(self.context_of(request))
+                try:
+                    data = served.spec.result.encode(served.function(*args))
+                except EXITS:
+                    raise
+                except Exception as error:                   # noqa: BLE001  of the application
+                    self.raised(request, served, error)
+                    return LATER
+                finally:
+                    CURRENT.reset(token)
+                if len(data) <= self._limit:
+                    return data
+                self.raised(request, served, self._too_large(served, data))
+                return LATER
         kind = payload[0] if payload else 0
         head = HEADS.get(kind)
         if head is None or len(payload) < head.size:
@@ -487,6 +500,10 @@ class BaseServices:
             return self.refuse(request, NO_METHOD, f"{served.spec.label} gives no stream, or the window is 0")
         return self.open(request, served, args, named, self._context(request, left_ms), window)
 
+    def context_of(self, request: Request) -> CallContext | Request:
+        """What CURRENT is during a call in the short way."""
+        return self._context(request, int.from_bytes(request.payload[9:CALL_HEAD.size], "big"))
+
     def _context(self, request: Request | OnceRequest, left_ms: int) -> CallContext:
         connection = self._connection
         assert connection is not None, "a request came by it"
@@ -517,9 +534,12 @@ class BaseServices:
             ValueError, TypeError: it is too large, or has no encoding.
         """
         data = served.spec.result.encode(result)
-        if len(data) > self.max_bytes or len(data) > self._channel.max_message_bytes:
-            raise ValueError(f"{served.spec.label} gave {len(data)} bytes; more than {self.max_bytes} go as a stream")
+        if len(data) > self._limit:
+            raise self._too_large(served, data)
         return data
+
+    def _too_large(self, served: Served, data: bytes) -> ValueError:
+        return ValueError(f"{served.spec.label} gave {len(data)} bytes; more than {self._limit} go as a stream")
 
     def raised(self, request: Answerable, served: Served, error: BaseException) -> None:
         """Answer with what a method raised: a declared fault as such, all else by name and text."""
@@ -541,7 +561,11 @@ class BaseServices:
         """When a call that begins now has to end: a call inside a method ends no later than that one."""
         own = NEVER_NS if timeout is None else now_ns + int(timeout * 1e9)
         context = CURRENT.get()
-        return own if context is None else min(own, context.deadline_ns)
+        if context is None:
+            return own
+        if isinstance(context, Request):
+            context = self._context(context, int.from_bytes(context.payload[9:CALL_HEAD.size], "big"))
+        return min(own, context.deadline_ns)
 
     def head(self, plan: Any, spec: MethodSpec, member: Address, left_ms: int) -> bytes:
         """The head of a call."""
@@ -596,7 +620,8 @@ class BaseServices:
 
     def statistics(self, running: int, streams: int) -> dict[str, int]:
         """All counters."""
-        return {**self.rpc.stats, **self.counters, "running": running, "streams": streams}
+        served = self.counters.get("calls_served", 0) + self._in_short
+        return {**self.rpc.stats, **self.counters, "calls_served": served, "running": running, "streams": streams}
 
 
 def _later(connection: Connection, function: Callable[[], None]) -> None:

@@ -39,6 +39,8 @@ class Codec:
 
 
 def _same(value: Any) -> bytes:
+    if value.__class__ is bytes:
+        return value
     if not isinstance(value, bytes | bytearray | memoryview):
         raise TypeError(f"the method declares bytes, not {type(value).__name__}")
     return bytes(value)
@@ -73,10 +75,19 @@ def result_codec(hint: Any, what: str) -> Codec:
     return Codec(_encoder().encode, msgspec.msgpack.Decoder(hint).decode, text)
 
 
+def _raw_one(args: tuple[Any, ...]) -> bytes:
+    value = args[0]
+    return value if value.__class__ is bytes else _same(value)
+
+
+def _raw_none(args: tuple[Any, ...]) -> bytes:
+    return b""
+
+
 class ArgumentsCodec:
     """The arguments of one method. required: names of those without a default; optional: of the others.
 
-    decode_required: bytes -> the values, by place, of a method without optional ones.
+    encode_required, decode_required: between the values, by place, and bytes, where there are no optional ones.
     """
 
     def __init__(self, parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any], what: str) -> None:
@@ -93,11 +104,11 @@ class ArgumentsCodec:
         self._what = what
         if self.raw:
             self.text = "bytes" if self.names else ""
-            self._encode: Callable[[Any], bytes] = self._encode_raw
+            self.encode_required: Callable[[Any], bytes] = _raw_one if self.names else _raw_none
             self.decode_required: Callable[[bytes], tuple[Any, ...]] = self._decode_raw
             return
         self.text = ",".join(type_text(hints[name], f"{what}: parameter {name}") for name in self.required)
-        self._encode = _encoder().encode
+        self.encode_required = _encoder().encode
         fields: list[Any] = [(name, hints[name]) for name in self.required]
         if self.optional:
             rest = msgspec.defstruct("Optional", [(name, hints[name] | msgspec.UnsetType, msgspec.UNSET)
@@ -117,7 +128,7 @@ class ArgumentsCodec:
         if named or len(args) != self.count:
             args = self._bound(args, named)
         try:
-            return self._encode(args)
+            return self.encode_required(args)
         except OverflowError as error:
             raise ValueError(f"{self._what}: {error}") from error
 
@@ -147,9 +158,6 @@ class ArgumentsCodec:
         rest = {name: given[name] for name in self.optional if name in given}
         required = tuple(given[name] for name in self.required)
         return (*required, rest) if rest else required
-
-    def _encode_raw(self, args: tuple[Any, ...]) -> bytes:
-        return _same(args[0]) if args else b""
 
     def _decode_raw(self, data: bytes) -> tuple[Any, ...]:
         return (data,) if self.names else ()

@@ -22,7 +22,7 @@ import attrs
 import jgroups_py as jg
 from jgroups_py import aio
 from jgroups_py.blocks.service import AsyncServices, Service, method
-from jgroups_py.blocks.service.base import CURRENT, WINDOW
+from jgroups_py.blocks.service.base import CURRENT, WINDOW, CallContext
 from jgroups_py.model.errors import (
     ArgumentsError,
     ChannelError,
@@ -33,7 +33,7 @@ from jgroups_py.model.errors import (
     RemoteError,
     RemoteFault,
 )
-from jgroups_py.model.units import NS_PER_S
+from jgroups_py.model.units import NS_PER_S, millis
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
 from jgroups_py.simulator.runner import APPLICATIONS, Outcome
 from jgroups_py.testing.simulation.ledger import Broken
@@ -76,6 +76,7 @@ class ServicesRun:
         self.counts: Counter[str] = Counter()
         self.members = 0
         self.services: list[AsyncServices] = []              # of all incarnations
+        self.left_ns: dict[int, int] = {}                    # of calls inside methods: what the outer call had left
 
     async def start(self, ch: aio.AsyncChannel) -> ServicesMember:
         """The application of a member that starts."""
@@ -122,7 +123,10 @@ class Recorded(Service, name="recorded", version="2"):
     async def run(self, number: int, delay: float, how: str, attempts: int) -> int:
         """A method: begins, takes its time, fails or ends."""
         run = self.member.run
-        execution = run.began(number, self.member.incarnation, attempts)
+        execution, left_ns = run.began(number, self.member.incarnation, attempts), self.member.left_ns()
+        if left_ns is not None and left_ns > run.left_ns.get(number, left_ns) + millis(1):
+            run.broken.append(Broken("C4", f"call {number} is given {left_ns} ns; the method that made it had "
+                                           f"{run.left_ns[number]} left"))
         try:
             await asyncio.sleep(delay)
         except asyncio.CancelledError:
@@ -246,7 +250,9 @@ class ServicesMember:
         """A call that has one answer. `how` is left out where it is "", so that older members know the call."""
         run = self.run
         run.calls += 1
-        number = run.calls
+        number, outer = run.calls, self.left_ns()
+        if outer is not None:
+            run.left_ns[number] = outer
         arguments = (number, delay, how) if how and verb != "forward" else (number, delay)
         error = await self.timed(getattr(stub, verb)(*arguments), number, timeout)
         known = run.executions.get(number, [])
@@ -271,13 +277,18 @@ class ServicesMember:
         if isinstance(error, RemoteError) and error.kind not in ("LookupError", "RequestTimeoutError"):
             self.breaks("C2", f"call {number}: {error!r} is no error of the method")
 
+    def left_ns(self) -> int | None:
+        """Inside a method: the time until its deadline."""
+        context = CURRENT.get()
+        if not isinstance(context, CallContext):
+            return None
+        return context.deadline_ns - self.ch.connection().clock_ns()
+
     async def timed(self, call: Awaitable[Any], number: int, timeout: float) -> ChannelError | None:
         """C4: wait for a call; its error, None if it has its number as result."""
-        loop, context = asyncio.get_running_loop(), CURRENT.get()
+        loop = asyncio.get_running_loop()
         began, paused = loop.time(), self.paused_s
-        connection = self.ch.connection()
-        left = timeout if context is None else min(
-            timeout, (context.deadline_ns - connection.clock_ns()) / NS_PER_S)
+        left = timeout if number not in self.run.left_ns else min(timeout, self.run.left_ns[number] / NS_PER_S)
         error: ChannelError | None = None
         try:
             found = await call
