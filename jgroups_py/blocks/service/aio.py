@@ -40,7 +40,7 @@ from jgroups_py.blocks.service.base import (
     spec_of_function,
     stub_of,
 )
-from jgroups_py.blocks.service.directory import PAUSE_NS, Choice, Plan, Reach
+from jgroups_py.blocks.service.directory import PAUSE_NS, CallPlan, Choice, Reach
 from jgroups_py.blocks.service.interface import MethodSpec
 from jgroups_py.blocks.service.messages import (
     CALL,
@@ -299,18 +299,18 @@ class AsyncServices(BaseServices):
 
     async def _plan(self, spec: MethodSpec, choice: Choice, timeout: float | None, data: bytes) -> Any:
         """A call that may be tried at several members, or again."""
-        def head(plan: Plan, member: Address, left_ms: int) -> bytes:
+        def head(plan: CallPlan, member: Address, left_ms: int) -> bytes:
             return self.head(plan, spec, member, left_ms)
         answer, _, _ = await self._tried(spec, choice, timeout, data, head)
         return self.result(spec, answer)
 
     async def _tried(
         self, spec: MethodSpec, choice: Choice, timeout: float | None, data: bytes,
-        head: Callable[[Plan, Address, int], bytes],
+        head: Callable[[CallPlan, Address, int], bytes],
     ) -> tuple[bytes, Address, int]:
         """The first answer, its member, and the number of the request."""
         directory, clock_ns = self.directory, self._async.connection().clock_ns
-        plan = Plan(directory, spec, choice, self.deadline_ns(timeout, clock_ns()), self.next_once)
+        plan = CallPlan(directory, spec, choice, self.deadline_ns(timeout, clock_ns()), self.next_once)
         while True:
             now_ns = clock_ns()
             member = plan.next(now_ns)
@@ -351,7 +351,7 @@ class AsyncServices(BaseServices):
         def left_ns() -> int:                                # a stream ends by the deadline of the call that reads it
             return self.deadline_ns(None, clock_ns()) - clock_ns()
 
-        def head(plan: Plan, member: Address, left_ms: int) -> bytes:
+        def head(plan: CallPlan, member: Address, left_ms: int) -> bytes:
             return OPEN_HEAD.pack(OPEN, spec.key, milliseconds(left_ns()), WINDOW)
         clock_ns = self._async.connection().clock_ns
         _, member, number = await self._tried(spec, choice, timeout, data, head)

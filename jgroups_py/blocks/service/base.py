@@ -41,7 +41,7 @@ from jgroups_py.blocks.service.messages import (
     decode_offer,
     encode_offer,
 )
-from jgroups_py.blocks.service.once import KeptAnswers, Reply, Verdict
+from jgroups_py.blocks.service.once import KeptAnswers, OnceVerdict, Reply
 from jgroups_py.channel.base import BaseChannel
 from jgroups_py.channel.block import Block, Connection
 from jgroups_py.channel.dispatcher import EXITS
@@ -482,9 +482,9 @@ class BaseServices:
         if again:
             self.counters.add("calls_asked_again")
         verdict = self._kept.arrived(request.src, call, bool(again), request)
-        if verdict is Verdict.FORGOTTEN:
+        if verdict is OnceVerdict.FORGOTTEN:
             return self.refuse(request, FORGOTTEN, "the member keeps the answer no more, or came anew")
-        if verdict is Verdict.RUN:
+        if verdict is OnceVerdict.RUN:
             ticket = OnceRequest(self._kept, request, call)
             made = self._call(ticket, key, left_ms, request.payload[ONCE_HEAD.size:])
             if made is not LATER:

@@ -30,7 +30,7 @@ NEEDS = "needs msgspec: pip install 'jgroups_py[typed]'; without it methods take
 
 
 @attrs.frozen
-class Codec:
+class ValueCodec:
     """Both ways of one type. text: what the fingerprint contains of it."""
 
     encode: Callable[[Any], bytes]
@@ -57,11 +57,11 @@ def _decoded_nothing(data: bytes) -> None:
         raise ValueError(f"{len(data)} bytes where there is nothing")
 
 
-BYTES = Codec(_same, bytes, "bytes")
-NOTHING = Codec(_nothing, _decoded_nothing, "")
+BYTES = ValueCodec(_same, bytes, "bytes")
+NOTHING = ValueCodec(_nothing, _decoded_nothing, "")
 
 
-def result_codec(hint: Any, what: str) -> Codec:
+def result_codec(hint: Any, what: str) -> ValueCodec:
     """The codec of a result, or of the items of a stream.
 
     Raises:
@@ -72,7 +72,7 @@ def result_codec(hint: Any, what: str) -> Codec:
     if hint in (None, type(None)):
         return NOTHING
     text = type_text(hint, what)
-    return Codec(_encoder().encode, msgspec.msgpack.Decoder(hint).decode, text)
+    return ValueCodec(_encoder().encode, msgspec.msgpack.Decoder(hint).decode, text)
 
 
 def _raw_one(args: tuple[Any, ...]) -> bytes:

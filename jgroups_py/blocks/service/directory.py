@@ -1,6 +1,6 @@
 """Which member a call goes to, and what follows when it fails. Pure: time comes in as an argument.
 
-The directory has the members, what each offers, how soon it answers, and how many calls are under way to it. A Plan is
+The directory has the members, what each offers, how soon it answers, and how many calls are under way to it. A CallPlan is
 one call: it names the member to ask next, and decides after a failure whether another one may be asked.
 """
 from __future__ import annotations
@@ -147,7 +147,7 @@ class Directory:
             del self.offers[member], self._keys[member]
 
 
-class Plan:
+class CallPlan:
     """One call: which member is asked next, until when, and whether a failure ends it.
 
     number: called for that of a call that is sent for the first time (once=True). may_have_run: some member may have

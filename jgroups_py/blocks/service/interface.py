@@ -19,7 +19,7 @@ from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
 
-from jgroups_py.blocks.service.codec import ArgumentsCodec, Codec, FaultCodec, result_codec
+from jgroups_py.blocks.service.codec import ArgumentsCodec, FaultCodec, ValueCodec, result_codec
 from jgroups_py.model.errors import ConfigError, RemoteFault
 from jgroups_py.model.text import is_name
 
@@ -105,7 +105,7 @@ class MethodSpec:
     coroutine: bool
     stream: bool
     arguments: ArgumentsCodec
-    result: Codec
+    result: ValueCodec
     faults: dict[str, FaultCodec]
     key: bytes
 

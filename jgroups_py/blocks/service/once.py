@@ -21,7 +21,7 @@ Reply = Callable[[Answerable], None]
 """How a call was answered, to be applied to whatever asks for it."""
 
 
-class Verdict(enum.Enum):
+class OnceVerdict(enum.Enum):
     """What to do with a call that arrived."""
 
     RUN = enum.auto()
@@ -51,7 +51,7 @@ class KeptAnswers:
     def __init__(self) -> None:
         self._callers: dict[Address, KeptCaller] = {}
 
-    def arrived(self, src: Address, number: int, again: bool, ticket: Answerable) -> Verdict:
+    def arrived(self, src: Address, number: int, again: bool, ticket: Answerable) -> OnceVerdict:
         """A call came, for the first time or again; its ticket is answered unless it is FORGOTTEN."""
         caller = self._callers.pop(src, None)
         lost = caller is None and again                      # the caller itself may have been forgotten
@@ -64,14 +64,14 @@ class KeptAnswers:
                 call.waiting.append(ticket)
             else:
                 call.reply(ticket)
-            return Verdict.WAIT
+            return OnceVerdict.WAIT
         if again and (lost or number <= caller.highest):
-            return Verdict.FORGOTTEN
+            return OnceVerdict.FORGOTTEN
         caller.highest = max(caller.highest, number)
         caller.calls[number] = KeptCall(waiting=[ticket])
         for old in [old for old, kept in caller.calls.items() if kept.reply is not None][:-KEPT_PER_CALLER]:
             del caller.calls[old]
-        return Verdict.RUN
+        return OnceVerdict.RUN
 
     def ended(self, src: Address, number: int, reply: Reply) -> None:
         """The call that ran has its answer."""

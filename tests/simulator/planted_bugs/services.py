@@ -5,10 +5,10 @@ from typing import Any
 
 from jgroups_py.blocks.service.aio import AsyncServices
 from jgroups_py.blocks.service.base import BaseServices
-from jgroups_py.blocks.service.directory import Directory, Plan
+from jgroups_py.blocks.service.directory import CallPlan, Directory
 from jgroups_py.blocks.service.interface import MethodSpec
 from jgroups_py.blocks.service.messages import Answerable
-from jgroups_py.blocks.service.once import KeptAnswers, KeptCaller, Verdict
+from jgroups_py.blocks.service.once import KeptAnswers, KeptCaller, OnceVerdict
 from jgroups_py.blocks.service.streams import StreamBuffer
 from jgroups_py.model.address import Address
 from jgroups_py.model.errors import CallCancelledError, MemberLeftError, OverloadedError, RemoteError, RequestError
@@ -16,10 +16,10 @@ from jgroups_py.testing.simulation import services
 from tests.simulator.planted_bugs.group import nothing
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
-failed, fault, flush = Plan.failed, BaseServices.fault, StreamBuffer.flush
+failed, fault, flush = CallPlan.failed, BaseServices.fault, StreamBuffer.flush
 
 
-def all_idempotent(self: Plan, member: Address, error: RequestError) -> None:
+def all_idempotent(self: CallPlan, member: Address, error: RequestError) -> None:
     """Every call is tried at another member when one has left."""
     if isinstance(error, MemberLeftError):
         self._failed[member] = None
@@ -27,12 +27,12 @@ def all_idempotent(self: Plan, member: Address, error: RequestError) -> None:
         failed(self, member, error)
 
 
-def keeps_none(self: KeptAnswers, src: Address, number: int, again: bool, ticket: Answerable) -> Verdict:
+def keeps_none(self: KeptAnswers, src: Address, number: int, again: bool, ticket: Answerable) -> OnceVerdict:
     """A call runs whenever it comes."""
     self._callers.setdefault(src, KeptCaller()).calls.pop(number, None)
     caller = self._callers[src]
     caller.calls[number] = type("Kept", (), {"reply": None, "waiting": [ticket]})()
-    return Verdict.RUN
+    return OnceVerdict.RUN
 
 
 def cancelled_is_refused(self: BaseServices, spec: MethodSpec, error: RemoteError) -> RequestError:
@@ -64,10 +64,10 @@ def guard(name: str, left: str, owner: Any, method: str, without: Any, breaks: s
 
 
 SERVICE_SAFEGUARDS = (
-    guard("only idempotent calls are tried elsewhere", "all are", Plan, "failed", all_idempotent, "C1"),
+    guard("only idempotent calls are tried elsewhere", "all are", CallPlan, "failed", all_idempotent, "C1"),
     guard("answers of calls that run once are kept", "a call runs whenever it comes", KeptAnswers, "arrived",
           keeps_none, "C1"),
-    guard("an attempt before makes the end indefinite", "the last error counts", Plan, "ends", nothing, "C2"),
+    guard("an attempt before makes the end indefinite", "the last error counts", CallPlan, "ends", nothing, "C2"),
     guard("a cancelled call is no refused one", "it is", BaseServices, "fault", cancelled_is_refused, "C2"),
     guard("an error comes after the items", "it comes at once", StreamBuffer, "flush", errors_first, "C3"),
     guard("a call inside a method inherits its deadline", "it has its own alone", BaseServices, "deadline_ns",

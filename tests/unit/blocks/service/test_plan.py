@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from jgroups_py.blocks.service import Service, method
-from jgroups_py.blocks.service.directory import PAUSE_NS, Choice, Directory, Plan, Reach
+from jgroups_py.blocks.service.directory import PAUSE_NS, CallPlan, Choice, Directory, Reach
 from jgroups_py.blocks.service.interface import MethodSpec, interface_of
 from jgroups_py.blocks.service.messages import (
     PIECE_BYTES,
@@ -16,7 +16,7 @@ from jgroups_py.blocks.service.messages import (
     encode_items,
     encode_offer,
 )
-from jgroups_py.blocks.service.once import KEPT_CALLERS, KEPT_PER_CALLER, KeptAnswers, Verdict
+from jgroups_py.blocks.service.once import KEPT_CALLERS, KEPT_PER_CALLER, KeptAnswers, OnceVerdict
 from jgroups_py.blocks.service.streams import StreamBuffer
 from jgroups_py.model.address import Address, ProxyUUID
 from jgroups_py.model.errors import (
@@ -66,9 +66,9 @@ def directory() -> Directory:
     return made
 
 
-def plan(directory: Directory, name: str, choice: Choice | None = None, until_s: float = 9) -> Plan:
+def plan(directory: Directory, name: str, choice: Choice | None = None, until_s: float = 9) -> CallPlan:
     numbers = itertools.count(1)
-    return Plan(directory, spec(name), choice or Choice(Reach.ANY), seconds(until_s), lambda: next(numbers))
+    return CallPlan(directory, spec(name), choice or Choice(Reach.ANY), seconds(until_s), lambda: next(numbers))
 
 
 def test_only_members_that_offer_the_method_are_asked_and_those_with_the_fewest_calls_first(directory: Directory):
@@ -217,26 +217,26 @@ class Ticket:
 def test_a_call_that_comes_again_gets_the_answer_of_the_first():
     kept = KeptAnswers()
     tickets = [Ticket() for _ in range(3)]
-    assert kept.arrived(A, 1, False, tickets[0]) is Verdict.RUN
-    assert kept.arrived(A, 1, True, tickets[1]) is Verdict.WAIT
+    assert kept.arrived(A, 1, False, tickets[0]) is OnceVerdict.RUN
+    assert kept.arrived(A, 1, True, tickets[1]) is OnceVerdict.WAIT
     kept.ended(A, 1, lambda ticket: ticket.answer(b"x"))
-    assert kept.arrived(A, 1, True, tickets[2]) is Verdict.WAIT
+    assert kept.arrived(A, 1, True, tickets[2]) is OnceVerdict.WAIT
     assert [ticket.replies for ticket in tickets] == [[b"x"]] * 3
-    assert kept.arrived(B, 1, False, Ticket()) is Verdict.RUN
+    assert kept.arrived(B, 1, False, Ticket()) is OnceVerdict.RUN
 
 
 def test_a_retry_that_never_came_runs_and_one_that_was_forgotten_does_not():
     kept = KeptAnswers()
-    assert kept.arrived(A, 1, False, Ticket()) is Verdict.RUN
-    assert kept.arrived(A, 3, True, Ticket()) is Verdict.RUN
+    assert kept.arrived(A, 1, False, Ticket()) is OnceVerdict.RUN
+    assert kept.arrived(A, 3, True, Ticket()) is OnceVerdict.RUN
     for number in range(4, 4 + 2 * KEPT_PER_CALLER):
         kept.arrived(A, number, False, Ticket())
         kept.ended(A, number, lambda ticket: ticket.answer(b""))
-    assert kept.arrived(A, 4, True, Ticket()) is Verdict.FORGOTTEN
-    assert kept.arrived(A, 3, True, Ticket()) is Verdict.WAIT            # it runs still
+    assert kept.arrived(A, 4, True, Ticket()) is OnceVerdict.FORGOTTEN
+    assert kept.arrived(A, 3, True, Ticket()) is OnceVerdict.WAIT            # it runs still
     for number in range(KEPT_CALLERS + 1):
         kept.arrived(Address(number.to_bytes(16, "big")), 1, False, Ticket())
-    assert kept.arrived(A, 9, True, Ticket()) is Verdict.FORGOTTEN
+    assert kept.arrived(A, 9, True, Ticket()) is OnceVerdict.FORGOTTEN
 
 
 # --- streams ------------------------------------------------------------------------------------------------------
