@@ -1,7 +1,7 @@
 """Which member a call goes to, and what follows when it fails. Pure: time comes in as an argument.
 
-The directory has the members, what each offers, how soon it answers, and how many calls are under way to it. A CallPlan is
-one call: it names the member to ask next, and decides after a failure whether another one may be asked.
+The directory has the members, what each offers, how soon it answers, and how many calls are under way to it. A CallPlan
+is one call: it names the member to ask next, and decides after a failure whether another one may be asked.
 """
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ from typing import Any
 import attrs
 
 import jgroups_py as jg
-from jgroups_py import aio
 from jgroups_py.blocks.service import AsyncServices, Service, method
 from jgroups_py.blocks.service.base import CURRENT, WINDOW, CallContext
+from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.model.errors import (
     ArgumentsError,
     ChannelError,
@@ -78,7 +78,7 @@ class ServicesRun:
         self.services: list[AsyncServices] = []              # of all incarnations
         self.left_ns: dict[int, int] = {}                    # of calls inside methods: what the outer call had left
 
-    async def start(self, ch: aio.AsyncChannel) -> ServicesMember:
+    async def start(self, ch: AsyncChannel) -> ServicesMember:
         """The application of a member that starts."""
         self.members += 1
         member = ServicesMember(self, ch, Random(f"{self.seed}/services/{self.members}"))
@@ -195,7 +195,7 @@ class RecordedOfOld(Service, name="recorded", version="1"):
 class ServicesMember:
     """One incarnation: serves, calls, and judges what comes back."""
 
-    def __init__(self, run: ServicesRun, ch: aio.AsyncChannel, rng: Random) -> None:
+    def __init__(self, run: ServicesRun, ch: AsyncChannel, rng: Random) -> None:
         self.run = run
         self.ch = ch
         self.services = AsyncServices(ch)
