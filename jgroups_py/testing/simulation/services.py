@@ -12,6 +12,7 @@ C5  What waits to be read is bounded, and nothing is left of calls and streams t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable
 from random import Random
@@ -44,6 +45,8 @@ BEAT_S = 0.02                              # of the task that notices pauses of 
 SLACK_S = 0.1                              # how late the end of a call may be noticed
 DELAYS = (0.0, 0.0, 0.001, 0.05, 0.5, 4.0)           # of methods, s
 TIMEOUTS = (0.3, 2.0, 10.0, 30.0)
+LAGS = (0.01, 0.5, 5.0)                    # of the receiver, s
+SLOW_SHARE = 0.1                           # of the operations send a message that receivers handle slowly
 BURST = (1, 1, 2, 5, 30)                   # calls at a time
 ITEMS = (0, 1, 63, 64, 65, 200, 5000)      # of a stream
 REFUSED = (NoMemberError, NoMethodError, NoServiceError, OverloadedError, ArgumentsError)
@@ -198,6 +201,8 @@ class ServicesMember:
     def __init__(self, run: ServicesRun, ch: AsyncChannel, rng: Random) -> None:
         self.run = run
         self.ch = ch
+        self.rng = rng
+        ch.receiver = self
         self.services = AsyncServices(ch)
         self.incarnation = f"{ch.name}#{run.members}"
         self.paused_s = 0.0                                  # how long its process stood still
@@ -218,7 +223,14 @@ class ServicesMember:
     async def act(self, rng: Random) -> None:
         """Some calls at once."""
         calls = [self.call(Random(rng.random())) for _ in range(rng.choice(BURST))]
+        if rng.random() < SLOW_SHARE:
+            with contextlib.suppress(ChannelError):
+                await self.ch.send(b"", timeout=1.0)
         await asyncio.gather(*calls)
+
+    async def receive(self, message: jg.Message) -> None:
+        """A message of the application: what comes after it is handled late, as views are not."""
+        await asyncio.sleep(self.rng.choice(LAGS))
 
     async def call(self, rng: Random) -> None:
         """A call of some kind, which may be given up."""
