@@ -279,7 +279,7 @@ class BaseServices:
     def offers(self) -> dict[Address, dict[str, str]]:
         """What members offer, as far as is known here: member -> name of the service -> its version."""
         return {member: {offer.name: offer.version for offer in offers}
-                for member, offers in self.directory.offers.items() if self.directory.present(member)}
+                for member, offers in list(self.directory.offers.items()) if self.directory.present(member)}
 
     def served(self, spec: MethodSpec, service: Service) -> Served:
         """The implementation of a method."""
@@ -323,11 +323,11 @@ class BaseServices:
         else:
             self._abandoned[member, number] = None
             while len(self._abandoned) > MAX_ABANDONED:
-                del self._abandoned[next(iter(self._abandoned))]
+                self._abandoned.pop(next(iter(list(self._abandoned)), (member, number)), None)
 
     def _cancel_abandoned(self) -> None:
-        for member, number in [key for key in self._abandoned if self.directory.present(key[0])]:
-            del self._abandoned[member, number]
+        for member, number in [key for key in list(self._abandoned) if self.directory.present(key[0])]:
+            self._abandoned.pop((member, number), None)
             self.tell(member, cancel_bytes(number))
 
     # --- the group, inside rounds -----------------------------------------------------------------------------------

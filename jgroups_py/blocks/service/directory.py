@@ -60,7 +60,10 @@ class Choice:
 
 
 class Directory:
-    """See the module. me: this member; site: the name of its own, "" without RELAY; known: the members of all sites."""
+    """See the module. With threads, views come on one and offers on another: what both change is copied when read.
+
+    me: this member; site: the name of its own, "" without RELAY; known: the members of all sites.
+    """
 
     def __init__(self) -> None:
         self.me: Address | None = None
@@ -139,12 +142,13 @@ class Directory:
 
     def _forget(self) -> None:
         self.known = dict.fromkeys((*self.members, *(one for members in self.sites.values() for one in members)))
-        for member in [member for member in self.rtt_ns if member not in self.known]:
-            del self.rtt_ns[member]
+        for member in [member for member in list(self.rtt_ns) if member not in self.known]:
+            self.rtt_ns.pop(member, None)
         # An offer may come before the view of all sites has its member.
-        strangers = [member for member in self.offers if member not in self.known]
+        strangers = [member for member in list(self.offers) if member not in self.known]
         for member in strangers[:-MAX_STRANGERS]:
-            del self.offers[member], self._keys[member]
+            self.offers.pop(member, None)
+            self._keys.pop(member, None)
 
 
 class CallPlan:
