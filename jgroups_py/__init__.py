@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from jgroups_py.model.errors import ReceiptError as ReceiptError
     from jgroups_py.model.errors import ReceiptTimeoutError as ReceiptTimeoutError
     from jgroups_py.model.errors import ReceiversMissingError as ReceiversMissingError
+    from jgroups_py.model.errors import RemoteFault as RemoteFault
     from jgroups_py.model.errors import SendTimeoutError as SendTimeoutError
     from jgroups_py.model.errors import SiteOrderError as SiteOrderError
     from jgroups_py.model.errors import StateTransferError as StateTransferError
@@ -89,7 +90,7 @@ _HOMES = {
     "model.errors": (
         "ChannelClosedError", "ChannelError", "ConfigError", "JoinTimeoutError", "KeyOrderError", "MembersTimeoutError",
         "MessageLostError", "NotConnectedError", "ReceiptError", "ReceiptTimeoutError", "ReceiversMissingError",
-        "SendTimeoutError", "SiteOrderError", "StateTransferError", "UnknownSiteError", "WireError"),
+        "RemoteFault", "SendTimeoutError", "SiteOrderError", "StateTransferError", "UnknownSiteError", "WireError"),
     "model.view": ("GlobalView", "MergeView", "View", "ViewId"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -31,6 +31,8 @@ OTHERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "gossip": ("A Gossip peer's dispatcher.", ("jgroups_py.blocks.broadcast.broadcast:Gossip",)),
     "rpc": ("Requests and answers: `Rpc.stats`.",
             ("jgroups_py.blocks.rpc.calls:Calls", "jgroups_py.blocks.rpc.serving:Server")),
+    "services": ("Typed services: `AsyncServices.stats()`, which has those of their requests (rpc) too.",
+                 ("jgroups_py.blocks.service.base:BaseServices",)),
     "shared table": ("A SharedTable: `SharedTable.stats()`.", ("jgroups_py.blocks.anti_entropy.replica:Replica",)),
     "replicas": ("A member that hosts partitions: `ReplicatedStore.counters`.",
                  ("jgroups_py.blocks.replication.host:PartitionHost",

@@ -7,7 +7,8 @@ known: after a definite error the operation did not happen, after an indefinite 
 """
 from __future__ import annotations
 
-from typing import ClassVar
+import inspect
+from typing import Any, ClassVar, dataclass_transform
 
 
 class ConfigError(ValueError):
@@ -21,7 +22,7 @@ class WireError(ValueError):
 class ChannelError(Exception):
     """What an application must handle."""
 
-    definite: ClassVar[bool] = True
+    definite: bool = True
 
 
 class NotConnectedError(ChannelError):
@@ -151,3 +152,79 @@ class RemoteError(RequestError):
 
     def __str__(self) -> str:
         return f"{self.member} answered {self.kind}: {self.text}"
+
+
+class NoServiceError(RequestError):
+    """No member that can be asked offers the method; nothing was sent."""
+
+    definite = True
+
+
+class NoMethodError(RequestError):
+    """The member has no such method, or one with other parameters or another result; nothing ran."""
+
+    definite = True
+
+
+class CallForgottenError(RequestError):
+    """The member got the call (once=True) before, and keeps its answer no more."""
+
+
+class ArgumentsError(RequestError):
+    """The member refused the arguments of a call: they are not of the types that the method declares; nothing ran."""
+
+    definite = True
+
+
+class OverloadedError(RequestError):
+    """The member runs as many calls or streams as it allows; this one did not begin."""
+
+    definite = True
+
+
+class AnswerError(RequestError):
+    """The method ran, but its answer is larger than is accepted here, or not of the type that it declares."""
+
+
+class CallCancelledError(RequestError):
+    """The member cancelled the call before its end: it stops, or withdrew the service."""
+
+
+class StreamLostError(RequestError):
+    """The member does not know the stream any more, as this member was out of its view for a moment."""
+
+
+@dataclass_transform()
+class RemoteFault(RequestError):
+    """Base of the errors that a method of a service declares; the caller gets an instance of the same class.
+
+    A subclass has fields, with annotations as in a dataclass, of types that a method may have: `class
+    NoSuchOrder(RemoteFault): id: int`. It is raised in the method, and by the call, if the method lists it in `raises`.
+    """
+
+    definite = True
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        own = [name for name, hint in inspect.get_annotations(cls).items() if "ClassVar" not in str(hint)]
+        cls.fields = (*cls.fields, *(name for name in own if name not in cls.fields))
+
+    def __init__(self, *args: Any, **values: Any) -> None:
+        """The values of the fields, by place or by name.
+
+        Raises:
+            TypeError: too many, an unknown one, or one without a default is missing.
+        """
+        kind = type(self)
+        given = dict(zip(self.fields, args, strict=False)) | values
+        unknown = [name for name in values if name not in self.fields]
+        missing = [name for name in self.fields if name not in given and not hasattr(kind, name)]
+        if len(args) > len(self.fields) or len(given) < len(args) + len(values) or unknown or missing:
+            raise TypeError(f"{kind.__name__} has the fields ({', '.join(self.fields)}), not {args}, {values}")
+        for name, value in given.items():
+            setattr(self, name, value)
+        super().__init__(*(getattr(self, name) for name in self.fields))
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.fields)})"

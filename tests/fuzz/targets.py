@@ -78,7 +78,7 @@ from jgroups_py.protocols.transport.protocol import Udp, UdpConfig
 from jgroups_py.sealing.files import FileCipher, preamble
 from jgroups_py.sealing.keyring import ACTIVE, GroupKeyring, group_key, new_keyring, parse_keyring
 from jgroups_py.stack.stack import Stack
-from tests.fuzz import brokers
+from tests.fuzz import brokers, services
 from tests.fuzz.codecs import Target
 from tests.unit.blocks.mqtt.random_packets import random_packet
 from tests.unit.blocks.mqtt.test_federation_wire import CHANGES as FEDERATION_CHANGES
@@ -463,6 +463,7 @@ def targets() -> dict[str, Target]:
         Target("mqtt-copy-wanted", read_wanted, (FEDERATION_COPIES[2][0],)),
         Target("mqtt-federation-events", read_federation_events, (FEDERATION_EVENTS, FEDERATION_EVENTS * 3)),
         *(Target(name, read, seeds) for name, read, seeds in brokers.attacks()),
+        *(Target(name, read, seeds, ()) for name, read, seeds in services.attacks()),
         Target("replicas", lambda data: replicas.decode(data, wire.Interner()), messages),
         Target("stack-xml", read_stack("xml"), stack_files("xml"), (ConfigError,), FILE_SECONDS),
         Target("stack-yaml", read_stack("yaml"), stack_files("yaml"), (ConfigError,), FILE_SECONDS),

@@ -21,3 +21,21 @@ def test_without_the_libraries_of_memberlist_the_error_names_the_extra_and_all_e
 def test_the_package_imports_without_spark():
     code = "import sys; sys.modules['pyspark'] = None; import jgroups_py, jgroups_py.pipeline, jgroups_py.cli.pipeline"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.slow
+def test_without_msgspec_services_take_and_give_bytes_and_the_error_names_the_extra():
+    program = ("import sys; sys.modules['msgspec'] = None\n"
+               "import jgroups_py.testing.simulation.applications\n"
+               "from jgroups_py.blocks.service import Service, method\n"
+               "from jgroups_py.blocks.service.interface import interface_of\n"
+               "class Raw(Service, name='raw'):\n"
+               "    @method()\n"
+               "    def echo(self, data: bytes) -> bytes: return data\n"
+               "class Typed(Service, name='typed'):\n"
+               "    @method()\n"
+               "    def add(self, number: int) -> int: return number\n"
+               "assert interface_of(Raw)['echo'].arguments.encode((b'x',), {}) == b'x'\n"
+               "interface_of(Typed)\n")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "needs msgspec: pip install 'jgroups_py[typed]'" in done.stderr.strip().splitlines()[-1], done.stderr

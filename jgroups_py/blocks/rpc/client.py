@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jgroups_py.blocks.rpc.calls import NEVER_NS, Answers, Call, Calls, Lane, Many, Mode, One
-from jgroups_py.blocks.rpc.hub import Hub, Service
+from jgroups_py.blocks.rpc.hub import Hub, HubService
 from jgroups_py.blocks.rpc.serving import Handler, Request, Server
 from jgroups_py.channel.base import BaseChannel
 from jgroups_py.channel.message import as_bytes
@@ -39,9 +39,9 @@ class BaseRpc:
         self._number = service
         hub = self._hub = Hub.of(channel)
 
-        def make(draw: Callable[[int], int]) -> Service:
+        def make(draw: Callable[[int], int]) -> HubService:
             calls = Calls(service, draw)
-            return Service(channel, calls, Server(service, handler, hub.sends, deferred), self._done)
+            return HubService(channel, calls, Server(service, handler, hub.sends, deferred), self._done)
         self._service = hub.add(service, make)
         self._calls = self._service.calls
 

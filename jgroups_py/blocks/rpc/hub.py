@@ -16,7 +16,7 @@ from jgroups_py.channel.base import BaseChannel
 from jgroups_py.channel.block import Block, Connection
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
-from jgroups_py.model.errors import ChannelClosedError, NotConnectedError
+from jgroups_py.model.errors import ChannelClosedError, ChannelError, NotConnectedError
 from jgroups_py.model.outputs import Closed, Deliver, GlobalViewInstalled, Output, Unreachable, ViewInstalled
 from jgroups_py.model.ports import ViewSource
 from jgroups_py.model.units import millis
@@ -30,7 +30,7 @@ ANSWERS = (Answer, Failure)                 # a tuple: a union would be made aga
 SWEEP_NS = millis(5)                        # granularity of timeouts: one sweep over all requests handles several
 
 
-class Service:
+class HubService:
     """One service of a hub: its requests, its server, and `done`, called with requests that are done."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Hub(Block):
         return hub
 
     def __init__(self) -> None:
-        self.services: dict[int, Service] = {}
+        self.services: dict[int, HubService] = {}
         self.connection: Connection | None = None
         self._lock = threading.Lock()
         self._drawn = 1
@@ -79,7 +79,7 @@ class Hub(Block):
 
     # --- from any thread --------------------------------------------------------------------------------------------
 
-    def add(self, number: int, make: Callable[[Callable[[int], int]], Service]) -> Service:
+    def add(self, number: int, make: Callable[[Callable[[int], int]], HubService]) -> HubService:
         """Register service `number`.
 
         Raises:
@@ -117,7 +117,7 @@ class Hub(Block):
                 self._sweep_ns = min(self._sweep_ns, deadline_ns)
             self.on_loop(self._arm, self.connection)
 
-    def check(self, service: Service, call: Call) -> None:
+    def check(self, service: HubService, call: Call) -> None:
         """End a request that was sent to a member that left meanwhile."""
         def late() -> None:
             service.calls.check(call)
@@ -238,8 +238,13 @@ class Hub(Block):
             self._arm()
 
 
-def _end(service: Service, error: Exception) -> None:
-    service.calls.end(lambda: type(error)(*error.args))
+def _end(service: HubService, error: ChannelError) -> None:
+    """Each request fails with an error of this class; it was sent, so whether it was handled is unknown."""
+    def unanswered() -> ChannelError:
+        made = type(error)(*error.args)
+        made.definite = False
+        return made
+    service.calls.end(unanswered)
     service.flush()
 
 

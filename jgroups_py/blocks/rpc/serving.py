@@ -48,6 +48,11 @@ class Request:
         """Whether the sender waits for an answer; False for a one-way request."""
         return self._number >= 0
 
+    @property
+    def number(self) -> int:
+        """Its number, which no other request of its sender's channel has; below 0: it is one-way."""
+        return self._number
+
     def answer(self, payload: bytes | bytearray | memoryview = b"") -> None:
         """Send the answer; for handlers that returned LATER. A second answer, or one after close, is dropped."""
         self._server.send(Answer, self, as_bytes(payload))
@@ -55,6 +60,10 @@ class Request:
     def fail(self, error: BaseException) -> None:
         """Make the sender's request fail with this error."""
         self._server.send(Failure, self, error_bytes(error))
+
+    def refuse(self, kind: str, text: str) -> None:
+        """Make the sender's request fail with a RemoteError of this kind and text, which is not cut."""
+        self._server.send(Failure, self, f"{kind}\n{text}".encode())
 
     def __repr__(self) -> str:
         return f"<Request of {self.src}, {len(self.payload)} bytes>"

@@ -60,6 +60,12 @@ class Reply:
         assert self._call is not None, "a reply has its call before a thread can wait for it"
         return outcome_of(self._call)
 
+    @property
+    def number(self) -> int:
+        """The number of the request; of one to several members that of the first."""
+        assert self._call is not None, "it was sent"
+        return self._call.numbers[0]
+
     def cancel(self) -> None:
         """Cancel the request: it ends with RequestTimeoutError, and a later answer is dropped."""
         call = self._call

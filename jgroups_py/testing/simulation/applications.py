@@ -7,3 +7,4 @@ from jgroups_py.testing.simulation import mqtt as mqtt
 from jgroups_py.testing.simulation import mqtt_roaming as mqtt_roaming
 from jgroups_py.testing.simulation import receipts as receipts
 from jgroups_py.testing.simulation import replicas as replicas
+from jgroups_py.testing.simulation import services as services

@@ -20,6 +20,7 @@ from tests.simulator.planted_bugs.relay import RELAY_SAFEGUARDS
 from tests.simulator.planted_bugs.replicas import REPLICA_SAFEGUARDS
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 from tests.simulator.planted_bugs.sealed import SEALED_SAFEGUARDS
+from tests.simulator.planted_bugs.services import SERVICE_SAFEGUARDS
 from tests.simulator.planted_bugs.sites import SITE_SAFEGUARDS
 from tests.simulator.planted_bugs.states import STATES_SAFEGUARDS
 from tests.simulator.planted_bugs.swim import SWIM_SAFEGUARDS
@@ -31,6 +32,6 @@ SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNA
               *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS, *SEALED_SAFEGUARDS, *AUTH_SAFEGUARDS,
               *CERTIFICATE_SAFEGUARDS, *UPGRADE_SAFEGUARDS, *VIEW_KEY_SAFEGUARDS, *ATTACKER_SAFEGUARDS,
               *SITE_SAFEGUARDS, *STATES_SAFEGUARDS, *MQTT_SAFEGUARDS, *ORDER_SAFEGUARDS, *GROUP_RECEIPT_SAFEGUARDS,
-              *CACHE_SAFEGUARDS)
+              *CACHE_SAFEGUARDS, *SERVICE_SAFEGUARDS)
 
 __all__ = ["SAFEGUARDS", "Patch", "Safeguard"]
