@@ -23,6 +23,7 @@ from jgroups_py.model.outputs import (
     Listen,
     LogEntry,
     MemberChanged,
+    MemberGone,
     MessagesLost,
     MessagesSkipped,
     OpenArchive,
@@ -65,7 +66,7 @@ from jgroups_py.simulator.ports import DevicePort
 from jgroups_py.simulator.process import STATE_CHUNK_BYTES, Process, ProcessPort, Socket
 
 APPLICATION_EVENTS = (ViewInstalled, GlobalViewInstalled, SiteStatusChanged, Unreachable, MessagesLost, MessagesSkipped,
-        OrderUncertain, CountedAsReceiver, GroupConnected, Closed)
+        OrderUncertain, CountedAsReceiver, GroupConnected, MemberGone, Closed)
 CHECK_NS = 20 * NS_PER_MS                # how long an application takes to check a token
 APPLICATION_TICKETS = 1 << 40            # added to the tickets of receipts that channels of applications ask for
 OPEN_NS = NS_PER_MS                      # how long opening sockets or reading a folder takes
@@ -117,7 +118,7 @@ class OutputHandlers:
             MessagesSkipped: self._skipped, OrderUncertain: self._uncertain, CountedAsReceiver: self._counted,
             GroupConnected: self._connected, Resolve: self._resolve, ReadKeyring: self._read_keyring,
             ReadTrust: self._read_trust, CheckToken: self._check_token,
-            MemberChanged: self._member,
+            MemberChanged: self._member, MemberGone: self._gone,
         }
 
     def carry_out(self, process: Process, output: Output) -> None:
@@ -242,6 +243,9 @@ class OutputHandlers:
     def _member(self, process: Process, output: MemberChanged) -> None:
         self.world.history.add(h.MembershipChange(
             self.world.now_ns, process.me, output.change, output.member, output.accusations))
+
+    def _gone(self, process: Process, output: MemberGone) -> None:
+        """For building blocks only."""
 
     def _durability(self, process: Process, output: HoldDurability) -> None:
         self.world.remark(f"{process.incarnation} writes what it holds to disk again" if not output.reason else

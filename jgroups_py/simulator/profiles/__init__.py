@@ -11,6 +11,7 @@ from jgroups_py.simulator.profiles.auth import AuthProfile
 from jgroups_py.simulator.profiles.base import REST_LIMIT_NS, Plan, Profile
 from jgroups_py.simulator.profiles.certificates import CertificatesProfile
 from jgroups_py.simulator.profiles.clocks import ClocksProfile
+from jgroups_py.simulator.profiles.coordination import CoordinationProfile
 from jgroups_py.simulator.profiles.dicts import DictProfile
 from jgroups_py.simulator.profiles.flow import FlowProfile
 from jgroups_py.simulator.profiles.group import GroupProfile
@@ -47,6 +48,6 @@ PROFILES: dict[str, type[Profile]] = {
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
         ViewKeysProfile, CertificatesProfile, UpgradeProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile,
-        DictProfile, ReceiptsProfile)}
+        DictProfile, ReceiptsProfile, CoordinationProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

@@ -1,6 +1,7 @@
 """The applications of those profiles whose members run one: importing this module registers them all."""
 from __future__ import annotations
 
+from jgroups_py.testing.simulation import coordination as coordination
 from jgroups_py.testing.simulation import dicts as dicts
 from jgroups_py.testing.simulation import mqtt as mqtt
 from jgroups_py.testing.simulation import mqtt_roaming as mqtt_roaming
