@@ -1,7 +1,7 @@
 """Coordination: locks, semaphores, leaders, counters, cells, barriers and queues, with fences, on blocks/replication.
 
-`AsyncCoordination` is for an AsyncChannel; the rounds of the channel run it (driver.py). `Fence` stands in front of
-what is protected. design/coordination.md states the guarantees, and why they hold.
+`Coordination` is for a JChannel, `AsyncCoordination` for an AsyncChannel; the rounds of the channel run both. `Fence`
+stands in front of what is protected. design/coordination.md states the guarantees, and why they hold.
 """
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from jgroups_py.blocks.coordination.core import (
     WaitTimeoutError,
 )
 from jgroups_py.blocks.coordination.fence import Fence, StaleFenceError
+from jgroups_py.blocks.coordination.sync import Coordination, Grant
+from jgroups_py.blocks.coordination.view_leader import ViewLeader
 
-__all__ = ["AsyncCoordination", "Fence", "LockTimeoutError", "LostError", "MismatchError", "StaleFenceError",
-           "UnavailableError", "WaitTimeoutError"]
+__all__ = ["AsyncCoordination", "Coordination", "Fence", "Grant", "LockTimeoutError", "LostError", "MismatchError",
+           "StaleFenceError", "UnavailableError", "ViewLeader", "WaitTimeoutError"]

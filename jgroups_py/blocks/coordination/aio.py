@@ -49,14 +49,14 @@ from jgroups_py.blocks.coordination.messages import (
     SEMAPHORE,
     SPACES,
     CellValue,
+    CommandRefused,
     CoordinationMessage,
     CounterValue,
-    Granted,
+    GrantResult,
     Holders,
     ReadCell,
     ReadCounter,
     ReadHolders,
-    Refused,
 )
 from jgroups_py.blocks.dicts.replicated import DictCodec, codec_of
 from jgroups_py.channel.aio import AsyncChannel
@@ -163,7 +163,7 @@ def settle(waiter: Waiter, result: object, error: Exception | None) -> None:
     """Resume a coroutine, on its event loop."""
     if waiter.done():
         return
-    if isinstance(result, Refused):
+    if isinstance(result, CommandRefused):
         error = MismatchError(result.why)
     if error is not None:
         waiter.set_exception(error)
@@ -352,7 +352,7 @@ class AsyncCell(Generic[T]):
 
 
 class AsyncBarrier:
-    """See Barrier."""
+    """See SharedBarrier."""
 
     def __init__(self, co: AsyncCoordination, name: str, parties: int) -> None:
         self.name = checked(name)
@@ -360,8 +360,8 @@ class AsyncBarrier:
         self._co = co
 
     async def wait(self, timeout: float | None = None) -> int:
-        """See Barrier.wait."""
-        found: Granted = await self._co._request(self.name, arrive(self.name, self.parties), timeout, waits=True)
+        """See SharedBarrier.wait."""
+        found: GrantResult = await self._co._request(self.name, arrive(self.name, self.parties), timeout, waits=True)
         return found.fence
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Event
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -54,6 +55,7 @@ class BaseCoordination:
                              "for) or 'lease'")
         founding = Founding(tuple(founders), partitions, replicas, new_store_name) if founders else None
         self.timeout = timeout
+        self._closed = Event()                               # by the application
         self._channel = channel
         self._driver = CoordinationDriver(channel, ttl_ns, options or OPTIONS, service, founding, partitions, watcher)
         self._driver.replicas.hears_of_ends = expire == "sure"

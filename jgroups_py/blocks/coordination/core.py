@@ -18,12 +18,12 @@ from collections.abc import Callable
 import attrs
 
 from jgroups_py.blocks.coordination.messages import (
+    CommandRefused,
     CoordinationMessage,
     EndSession,
-    Granted,
+    GrantResult,
     NoSession,
     OpenSession,
-    Refused,
     Release,
     Renew,
     Renewed,
@@ -449,11 +449,11 @@ class SessionCore:
     def _concluded(self, request: CoordinationRequest, result: CoordinationMessage, now_ns: int) -> None:
         """The last result of a request."""
         self._settle(request)
-        if isinstance(result, Refused):
+        if isinstance(result, CommandRefused):
             request.finish(None, MismatchError(result.why))
         elif isinstance(result, Withdrawn) and request.waits:
             request.finish(None, LockTimeoutError("not in time") if request.grants else WaitTimeoutError("not in time"))
-        elif request.grants and isinstance(result, Granted):
+        elif request.grants and isinstance(result, GrantResult):
             grant = self.grants[result.fence] = HeldGrant(result.fence, self.lease, result.value, result.attempt)
             if request.over:
                 self.counters.add("orphans_released")

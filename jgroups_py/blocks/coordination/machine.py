@@ -36,10 +36,11 @@ from jgroups_py.blocks.coordination.messages import (
     Carried,
     CellChanged,
     CellValue,
+    CommandRefused,
     CoordinationMessage,
     CounterValue,
     EndSession,
-    Granted,
+    GrantResult,
     Holders,
     NoSession,
     OpenSession,
@@ -47,7 +48,6 @@ from jgroups_py.blocks.coordination.messages import (
     ReadCell,
     ReadCounter,
     ReadHolders,
-    Refused,
     Release,
     Renew,
     Renewed,
@@ -132,11 +132,11 @@ class GrantWatcher:
     def left(self, store: int, key: Key, wait: Wait) -> None:
         """It waits no more, and got nothing."""
 
-    def granted(self, store: int, key: Key, granted: Granted, wait: Wait) -> None:
+    def granted(self, store: int, key: Key, granted: GrantResult, wait: Wait) -> None:
         """A session has a grant, or has passed a barrier."""
 
-    def ended(self, store: int, key: Key, fence: int, session: int) -> None:
-        """A grant was released, or its session has ended."""
+    def ended(self, store: int, key: Key, fence: int, *, released: bool) -> None:
+        """A grant was released, or (not released) its session has ended."""
 
 
 class CoordinationMachine(Machine):
@@ -166,20 +166,20 @@ class CoordinationMachine(Machine):
         try:
             message = decode(command, self._addresses)
         except WireError as error:
-            return encode(Refused(f"no command: {error}"))
+            return encode(CommandRefused(f"no command: {error}"))
         if isinstance(message, SessionCommand):
             return self._in_session(message)
         if isinstance(message, OpenSession):
             return encode(self._open(message))
         if isinstance(message, EndSession):
             return encode(self._end(message.session))
-        return encode(Refused("no command"))
+        return encode(CommandRefused("no command"))
 
     def read(self, query: bytes) -> bytes:
         try:
             message = decode(query, self._addresses)
         except WireError as error:
-            return encode(Refused(f"no query: {error}"))
+            return encode(CommandRefused(f"no query: {error}"))
         match message:
             case Renew():
                 return encode(self._renewed(message))
@@ -189,7 +189,7 @@ class CoordinationMachine(Machine):
                 return encode(CounterValue(self.counters.get(name, 0), False))
             case ReadHolders(space, name):
                 return encode(self._holders((space, name)))
-        return encode(Refused("no query"))
+        return encode(CommandRefused("no query"))
 
     def take_notices(self) -> Sequence[tuple[Address, bytes]]:
         notices, self._notices = self._notices, []
@@ -206,7 +206,7 @@ class CoordinationMachine(Machine):
 
     def _open(self, command: OpenSession) -> CoordinationMessage:
         if not command.ttl_ms:
-            return Refused("a session's time to live is at least 1 ms")
+            return CommandRefused("a session's time to live is at least 1 ms")
         self.number = max(self.number, command.birth)
         self.birth = self.birth or command.birth
         known = self.number
@@ -223,7 +223,7 @@ class CoordinationMachine(Machine):
         for wait, key in session.waits.items():
             self._leave_wait(key, (number, wait))
         for fence, key in session.grants.items():
-            self._watcher.ended(self.birth, key, fence, number)
+            self._watcher.ended(self.birth, key, fence, released=False)
             self._give_back(key, fence, back=True)
         return Carried(True)
 
@@ -254,7 +254,7 @@ class CoordinationMachine(Machine):
         return Renewed(self.number, tuple([(place, number, result) for place, (number, result)
                                            in session.outcomes.items() if place > query.since]))
 
-    def _outcome(self, wait: Wait, granted: Granted, place: int) -> None:
+    def _outcome(self, wait: Wait, granted: GrantResult, place: int) -> None:
         """A command that waited has its result."""
         number, command = wait
         session = self.sessions[number]
@@ -307,20 +307,20 @@ class CoordinationMachine(Machine):
     def _acquire(self, command: Acquire, session: StoredSession) -> CoordinationMessage:
         key = command.space, command.name
         if command.space not in (LOCK, SEMAPHORE, LEADER) or not command.permits or len(command.name) > MAX_NAME:
-            return Refused("no such lock, semaphore or leadership")
+            return CommandRefused("no such lock, semaphore or leadership")
         permits = self.permits.setdefault(key, Permits(command.permits))
         if permits.most != command.permits:
-            return Refused(f"the {SPACES[command.space]} {command.name!r} is in use with {permits.most} permits, not "
-                           f"{command.permits}")
+            return CommandRefused(f"the {SPACES[command.space]} {command.name!r} is in use with {permits.most} "
+                                  f"permits, not {command.permits}")
         if permits.waiting or len(permits.holders) >= permits.most:
             return self._wait(command, session, key, permits.waiting)
         return self._grant(key, permits, (command.session, command.number))
 
-    def _grant(self, key: Key, permits: Permits, wait: Wait) -> Granted:
+    def _grant(self, key: Key, permits: Permits, wait: Wait) -> GrantResult:
         fence = self._next()
         permits.holders[fence] = wait[0]
         self.sessions[wait[0]].grants[fence] = key
-        granted = Granted(fence, b"", 0)
+        granted = GrantResult(fence, b"", 0)
         self._watcher.granted(self.birth, key, granted, wait)
         return granted
 
@@ -328,7 +328,7 @@ class CoordinationMachine(Machine):
         key = session.grants.pop(command.fence, None)
         if key is None:
             return Carried(False)
-        self._watcher.ended(self.birth, key, command.fence, command.session)
+        self._watcher.ended(self.birth, key, command.fence, released=True)
         self._give_back(key, command.fence, back=command.back)
         return Carried(True)
 
@@ -361,10 +361,10 @@ class CoordinationMachine(Machine):
 
     def _arrive(self, command: Arrive, session: StoredSession) -> CoordinationMessage:
         if not command.parties or len(command.name) > MAX_NAME:
-            return Refused("a barrier has at least one party")
+            return CommandRefused("a barrier has at least one party")
         barrier = self.barriers.setdefault(command.name, StoredBarrier(command.parties))
         if barrier.parties != command.parties:
-            return Refused(f"the barrier {command.name!r} is in use with {barrier.parties} parties, not "
+            return CommandRefused(f"the barrier {command.name!r} is in use with {barrier.parties} parties, not "
                            f"{command.parties}")
         key = BARRIER, command.name
         if len(barrier.arrived) + 1 < barrier.parties:
@@ -372,16 +372,16 @@ class CoordinationMachine(Machine):
         del self.barriers[command.name]
         generation = self._next()
         for wait in (*barrier.arrived, (command.session, command.number)):
-            self._watcher.granted(self.birth, key, Granted(generation, b"", 0), wait)
+            self._watcher.granted(self.birth, key, GrantResult(generation, b"", 0), wait)
         for wait in barrier.arrived:
-            self._outcome(wait, Granted(generation, b"", 0), self._next())
-        return Granted(generation, b"", 0)
+            self._outcome(wait, GrantResult(generation, b"", 0), self._next())
+        return GrantResult(generation, b"", 0)
 
     # --- queues -------------------------------------------------------------------------------------------------------
 
     def _put_item(self, command: PutItem, session: StoredSession) -> CoordinationMessage:
         if len(command.name) > MAX_NAME:
-            return Refused("the name of a queue is too long")
+            return CommandRefused("the name of a queue is too long")
         queue = self.queues.setdefault(command.name, StoredQueue())
         queue.items[self._next()] = command.value, 0
         self._serve(command.name, queue)
@@ -389,18 +389,18 @@ class CoordinationMachine(Machine):
 
     def _take_item(self, command: TakeItem, session: StoredSession) -> CoordinationMessage:
         if len(command.name) > MAX_NAME:
-            return Refused("the name of a queue is too long")
+            return CommandRefused("the name of a queue is too long")
         queue = self.queues.setdefault(command.name, StoredQueue())
         if queue.waiting or not queue.items:
             return self._wait(command, session, (QUEUE, command.name), queue.waiting)
         return self._lease(command.name, queue, (command.session, command.number))
 
-    def _lease(self, name: str, queue: StoredQueue, wait: Wait) -> Granted:
+    def _lease(self, name: str, queue: StoredQueue, wait: Wait) -> GrantResult:
         number, (value, attempts) = queue.items.popitem(0)
         fence, key = self._next(), (QUEUE, name)
         queue.taken[fence] = number, value, attempts + 1, wait[0]
         self.sessions[wait[0]].grants[fence] = key
-        granted = Granted(fence, value, attempts + 1)
+        granted = GrantResult(fence, value, attempts + 1)
         self._watcher.granted(self.birth, key, granted, wait)
         return granted
 
@@ -428,7 +428,7 @@ class CoordinationMachine(Machine):
 
     def _write_cell(self, command: WriteCell, session: StoredSession) -> CoordinationMessage:
         if len(command.name) > MAX_NAME:
-            return Refused("the name of a cell is too long")
+            return CommandRefused("the name of a cell is too long")
         version, value = self.cells.get(command.name, (0, None))
         if command.verb != SET and value != command.expected:
             return CellValue(version, value, False)
@@ -455,13 +455,13 @@ class CoordinationMachine(Machine):
 
     def _write_counter(self, command: WriteCounter, session: StoredSession) -> CoordinationMessage:
         if len(command.name) > MAX_NAME:
-            return Refused("the name of a counter is too long")
+            return CommandRefused("the name of a counter is too long")
         value = self.counters.get(command.name, 0)
         if command.expected is not None and value != command.expected:
             return CounterValue(value, False)
         new = value + command.value if command.adds else command.value
         if not -INT_LIMIT <= new < INT_LIMIT:
-            return Refused(f"the counter {command.name!r} is {value}: {new} is out of range")
+            return CommandRefused(f"the counter {command.name!r} is {value}: {new} is out of range")
         self.counters[command.name] = new
         return CounterValue(new, True)
 

@@ -97,7 +97,7 @@ class SessionCommand(CoordinationMessage):
 
 @message(3)
 class Acquire(SessionCommand):
-    """One of the `permits` of a name. Result: Granted, or Waits and an outcome; Refused."""
+    """One of the `permits` of a name. Result: GrantResult, or Waits and an outcome; CommandRefused."""
 
     session: int = field(U64)
     number: int = field(U64)
@@ -133,7 +133,7 @@ class Withdraw(SessionCommand):
 
 @message(6)
 class Arrive(SessionCommand):
-    """At a barrier of `parties`. Result: Waits, Granted (all are there), or Refused."""
+    """At a barrier of `parties`. Result: Waits, GrantResult (all are there), or CommandRefused."""
 
     session: int = field(U64)
     number: int = field(U64)
@@ -159,7 +159,8 @@ class WriteCell(SessionCommand):
 
 @message(8)
 class WriteCounter(SessionCommand):
-    """Add `value`; or set it, if the counter is `expected` (None: whatever it is). Result: CounterValue, Refused."""
+    """Add `value`; or set it, if the counter is `expected` (None: whatever it is). Result: CounterValue, or
+    CommandRefused."""
 
     session: int = field(U64)
     number: int = field(U64)
@@ -185,7 +186,7 @@ class PutItem(SessionCommand):
 
 @message(10)
 class TakeItem(SessionCommand):
-    """Lease the first item of a queue. Result: Granted, or Waits and an outcome."""
+    """Lease the first item of a queue. Result: GrantResult, or Waits and an outcome."""
 
     session: int = field(U64)
     number: int = field(U64)
@@ -261,7 +262,7 @@ class Waits(CoordinationMessage):
 
 
 @message(33)
-class Granted(CoordinationMessage):
+class GrantResult(CoordinationMessage):
     """The number of the grant, higher than all earlier ones of the name. value, attempt: of a queue's item."""
 
     fence: int = field(U64)
@@ -285,7 +286,7 @@ class Stale(CoordinationMessage):
 
 
 @message(37)
-class Refused(CoordinationMessage):
+class CommandRefused(CoordinationMessage):
     """The command makes no sense: nothing was done."""
 
     why: str = field(TEXT)

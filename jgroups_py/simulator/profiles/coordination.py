@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import attrs
 
-from jgroups_py.simulator.faults.actions import Action, CrashOfCoordinator
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.simulator.faults.actions import Action, Begin, CrashOfCoordinator, LeaveOf
 from jgroups_py.simulator.profiles.base import Plan
 from jgroups_py.simulator.profiles.group import GroupProfile
 from jgroups_py.simulator.profiles.one_group import GROUP_FAULTS
+
+LEAVE_NS = seconds(6)
 
 
 class CoordinationProfile(GroupProfile):
@@ -22,9 +25,14 @@ class CoordinationProfile(GroupProfile):
                "barriers passed", "items finished", "counters added to", "cells changed", "orphans released")
 
     def make_plan(self) -> Plan:
-        """The plan of profile group, with more operations."""
+        """The plan of profile group, with more operations. An application may take LEAVE_NS to leave, so none leaves
+        later; somebody runs at the end."""
         plan = super().make_plan()
-        return attrs.evolve(plan, traffic=(*plan.traffic, *self.draw_messages([], plan.stop_ns, 40)))
+        faults = tuple(fault for fault in plan.faults
+                       if not (isinstance(fault, LeaveOf) and fault.at_ns > plan.stop_ns - LEAVE_NS))
+        traffic = (*plan.traffic, *self.draw_messages([], plan.stop_ns, 40),
+                   Begin(plan.stop_ns - millis(1), self.members[0]))
+        return attrs.evolve(plan, faults=faults, traffic=traffic)
 
     def fault(self, kind: str, at_ns: int) -> Action:
         if kind == "coordinator":

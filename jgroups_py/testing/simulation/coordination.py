@@ -16,7 +16,6 @@ from typing import Any
 
 import attrs
 
-from jgroups_py import aio
 from jgroups_py.blocks.coordination import (
     AsyncCoordination,
     Fence,
@@ -28,9 +27,10 @@ from jgroups_py.blocks.coordination import (
 from jgroups_py.blocks.coordination.base import BaseGrant
 from jgroups_py.blocks.coordination.core import HeldGrant, SessionCore
 from jgroups_py.blocks.coordination.machine import CoordinationMachine, GrantWatcher, Key, Wait
-from jgroups_py.blocks.coordination.messages import BARRIER, QUEUE, SEMAPHORE, SPACES, Granted
+from jgroups_py.blocks.coordination.messages import BARRIER, LOCK, QUEUE, SEMAPHORE, SPACES, GrantResult
 from jgroups_py.blocks.replication.founding import birth_of
 from jgroups_py.blocks.replication.options import Options
+from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.model.errors import ChannelError
 from jgroups_py.model.units import NS_PER_S, millis
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
@@ -138,7 +138,7 @@ class CoordinationRun(GrantWatcher):
         self._finished: dict[str, None] = {}
         self.put: dict[str, int] = {}                      # value of an item that was put for sure -> the store
 
-    async def start(self, ch: aio.AsyncChannel) -> Holder:
+    async def start(self, ch: AsyncChannel) -> Holder:
         """A member that starts."""
         holder = Holder(self, ch)
         self.members.append(holder)
@@ -180,7 +180,7 @@ class CoordinationRun(GrantWatcher):
             self._left[store, key, wait] = None
             self._queues[store, key].pop(wait, None)
 
-    def granted(self, store: int, key: Key, granted: Granted, wait: Wait) -> None:
+    def granted(self, store: int, key: Key, granted: GrantResult, wait: Wait) -> None:
         fence = granted.fence
         if (store, key, fence, wait) in self._seen:
             return
@@ -208,7 +208,7 @@ class CoordinationRun(GrantWatcher):
             self.fails("L3", f"{what} is granted (fence {fence}) while {[grant.fence for grant in valid]} are valid "
                              "for their holders")
 
-    def ended(self, store: int, key: Key, fence: int, session: int) -> None:
+    def ended(self, store: int, key: Key, fence: int, *, released: bool) -> None:
         if fence in self._ended:
             return
         self._ended[fence] = None
@@ -216,8 +216,8 @@ class CoordinationRun(GrantWatcher):
         for holder in self.live():
             for grant in holder.held(key):
                 if grant.fence == fence and holder.thinks_valid(grant):
-                    self.fails("L7", f"{SPACES[key[0]]} {key[1]!r}: grant {fence} ends, but {holder.name} holds it, "
-                                     "and has not given it back")
+                    self.fails("L7" if released else "L3", f"{SPACES[key[0]]} {key[1]!r}: grant {fence} ends, but "
+                               f"{holder.name} holds it, and has not given it back")
 
     def _fair(self, store: int, key: Key, wait: Wait, what: str) -> None:
         """L6: the first that waits is the next."""
@@ -304,7 +304,7 @@ class CoordinationRun(GrantWatcher):
 class Holder:
     """One member."""
 
-    def __init__(self, run: CoordinationRun, ch: aio.AsyncChannel) -> None:
+    def __init__(self, run: CoordinationRun, ch: AsyncChannel) -> None:
         self.run = run
         self.ch = ch
         self.co = AsyncCoordination(ch, founders=("A", "B", "C"), ttl=run.ttl, options=run.options, expire=run.expire,
@@ -415,7 +415,9 @@ class Holder:
             async with self.co.lock(name, timeout) as grant:
                 await self.hold(grant, rng, name)
         except LockTimeoutError:
-            if timeout == PATIENT_S and self.quiet_s() > QUIET_S and any(one.leading() for one in self.run.live()):
+            live = self.run.live()
+            if (timeout == PATIENT_S and self.quiet_s() > QUIET_S and any(one.leading() for one in live)
+                    and not any(one.held((LOCK, name)) for one in live)):
                 self.run.fails("L5", f"{self.name} waited {timeout:g} s for {name!r}, and nobody holds it for so long")
             raise
 
