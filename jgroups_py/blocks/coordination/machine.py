@@ -433,7 +433,7 @@ class CoordinationMachine(Machine):
         if command.verb != SET and value != command.expected:
             return CellValue(version, value, False)
         self.cells[command.name] = version + 1, command.value
-        for number in self.watchers.get(command.name, ()):
+        for number in sorted(self.watchers.get(command.name, ())):
             self._notices.append((self.sessions[number].owner,
                                   encode(CellChanged(number, command.name, version + 1, command.value))))
         return CellValue(version + 1, command.value, True)

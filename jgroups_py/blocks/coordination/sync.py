@@ -419,8 +419,8 @@ class SharedQueue(Generic[T]):
         raises, or this member dies or is cut off, it goes back to its place, and `attempt` counts it.
 
         Raises (at `with`):
-            WaitTimeoutError, UnavailableError: see SharedBarrier.wait. At the end of the block LostError: somebody else may
-            have it.
+            WaitTimeoutError, UnavailableError: see SharedBarrier.wait. At the end of the block LostError: somebody else
+            may have it.
         """
         return Take(self._co, self.name, self._codec, timeout)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tests.simulator.planted_bugs.auth import AUTH_SAFEGUARDS
 from tests.simulator.planted_bugs.certificates import CERTIFICATE_SAFEGUARDS
+from tests.simulator.planted_bugs.coordination import COORDINATION_SAFEGUARDS
 from tests.simulator.planted_bugs.group import GROUP_SAFEGUARDS
 from tests.simulator.planted_bugs.group_receipts import GROUP_RECEIPT_SAFEGUARDS
 from tests.simulator.planted_bugs.hostile import HOSTILE_SAFEGUARDS
@@ -29,6 +30,6 @@ SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNA
               *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS, *SEALED_SAFEGUARDS, *AUTH_SAFEGUARDS,
               *CERTIFICATE_SAFEGUARDS, *UPGRADE_SAFEGUARDS,
               *VIEW_KEY_SAFEGUARDS, *SITE_SAFEGUARDS, *STATES_SAFEGUARDS, *MQTT_SAFEGUARDS, *ORDER_SAFEGUARDS,
-              *GROUP_RECEIPT_SAFEGUARDS)
+              *GROUP_RECEIPT_SAFEGUARDS, *COORDINATION_SAFEGUARDS)
 
 __all__ = ["SAFEGUARDS", "Patch", "Safeguard"]
