@@ -18,7 +18,7 @@ SEEDS = {"group": 300, "relay": 300, "relay-crash": 60, "relay-storm": 60, "spli
          "split-brain-topics": 12, "storm-topics": 12, "scale-topics": 8, "hostile": 24, "states": 40,
          "site-states": 20, "order": 40, "order-sites": 20, "dict": 30, "mqtt": 20, "mqtt-sites": 12, "sealed": 18,
          "sealed-disks": 12, "auth": 12, "certificates": 30, "upgrade": 40, "view-keys": 12, "attacker-site": 16,
-         "receipts": 30}
+         "receipts": 30, "coordination": 25}
 """As many as fit into `./test`: some three minutes of two cores."""
 
 

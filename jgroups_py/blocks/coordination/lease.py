@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 import attrs
 
 from jgroups_py.blocks.coordination.messages import EndSession, NoSession, Renew, decode, encode
-from jgroups_py.blocks.replication.duty import Duty
+from jgroups_py.blocks.replication.supervisor import Supervisor
 from jgroups_py.model.address import Address
 from jgroups_py.model.errors import WireError
 from jgroups_py.model.units import NS_PER_MS
@@ -37,7 +37,7 @@ class StoredLease:
 S = TypeVar("S", bound=StoredLease)
 
 
-class LeaseKeeper(Duty, Generic[S]):
+class LeaseKeeper(Supervisor, Generic[S]):
     """See the module. sessions: of the machine, which adds and removes them; their numbers grow."""
 
     def __init__(self, sessions: dict[int, S], now_ns: int) -> None:

@@ -195,7 +195,7 @@ class CoordinationMachine(Machine):
         notices, self._notices = self._notices, []
         return notices
 
-    def begin_duty(self, now_ns: int) -> LeaseKeeper[StoredSession]:
+    def begin_supervisor(self, now_ns: int) -> LeaseKeeper[StoredSession]:
         return LeaseKeeper(self.sessions, now_ns)
 
     # --- sessions -----------------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ class ReplicaDriver(Block):
                for block in channel.blocks):
             raise ValueError(f"the channel has a store with service {service} already")
         self.service = service
-        self.hears_of_ends = True                            # duties are told of processes that have ended
+        self.hears_of_ends = True                            # supervisors are told of processes that have ended
         self.host: PartitionHost | None = None
         self.calls = PartitionCalls(options.key)
         self.closed = False

@@ -143,7 +143,7 @@ class PartitionHost:
         self._consider_founding()
 
     def member_gone(self, member: Address, now_ns: int) -> None:
-        """The process of a member has ended for certain: duties of leaders learn of it, now and in later epochs."""
+        """The process of a member has ended for certain: supervisors learn of it, now and in later epochs."""
         self.now_ns = now_ns
         self.gone[member] = None
         if len(self.gone) > MAX_GONE:

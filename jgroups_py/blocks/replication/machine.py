@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from jgroups_py.blocks.replication.duty import Duty
+from jgroups_py.blocks.replication.supervisor import Supervisor
 from jgroups_py.model.address import Address
 from jgroups_py.wire.codec import BYTES, Interner, Reader, mapping
 
@@ -39,7 +39,7 @@ class Machine(ABC):
         """What members are to be told of the writes since the last call. The leader sends it, once: it may be lost."""
         return ()
 
-    def begin_duty(self, now_ns: int) -> Duty | None:
+    def begin_supervisor(self, now_ns: int) -> Supervisor | None:
         """This replica leads from now on: what it has to do beside carrying out writes, None: nothing."""
         return None
 

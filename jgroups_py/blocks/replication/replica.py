@@ -118,8 +118,8 @@ class PartitionReplica:
                 self.leading.again_due()
             case "send_committed":
                 self.leading.send_committed_due()
-            case "duty":
-                self.leading.duty_due()
+            case "supervisor":
+                self.leading.supervisor_due()
             case "review":
                 self.moving.review()
             case _:

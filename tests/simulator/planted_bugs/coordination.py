@@ -25,7 +25,7 @@ from jgroups_py.blocks.replication.messages import ReplyStatus
 from jgroups_py.testing.simulation import coordination
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
-concluded, begin_duty, read = SessionCore._concluded, CoordinationMachine.begin_duty, Leadership.read
+concluded, begin_supervisor, read = SessionCore._concluded, CoordinationMachine.begin_supervisor, Leadership.read
 give_back, arrive = CoordinationMachine._give_back, CoordinationMachine._arrive
 end_lease = CoordinationMachine._end_lease
 
@@ -40,7 +40,7 @@ def for_ever_extended(self: Lease, until_ns: int, now_ns: int) -> bool:
 
 def at_once(self: CoordinationMachine, now_ns: int) -> LeaseKeeper[Any]:
     """A new leader takes the sessions that it finds for expired."""
-    keeper = begin_duty(self, now_ns)
+    keeper = begin_supervisor(self, now_ns)
     for number in self.sessions:
         keeper._set(number, now_ns)
     return keeper
@@ -48,10 +48,11 @@ def at_once(self: CoordinationMachine, now_ns: int) -> LeaseKeeper[Any]:
 
 def unconfirmed(self: Leadership, ticket: Any, query: bytes) -> None:
     """A leader answers renewals without asking whether it still leads."""
-    if self.duty is None or query[:1] != bytes((Renew.kind,)):
+    if self.supervisor is None or query[:1] != bytes((Renew.kind,)):
         return read(self, ticket, query)
-    self.duty.asked(query, self.port.now_ns)
-    return self.port.answer(ticket, ReplyStatus.OK, self.duty.answer(query) or self.state.content.machine.read(query))
+    self.supervisor.asked(query, self.port.now_ns)
+    answer = self.supervisor.answer(query) or self.state.content.machine.read(query)
+    return self.port.answer(ticket, ReplyStatus.OK, answer)
 
 
 def from_the_answer(
@@ -109,8 +110,8 @@ def guard(name: str, left: str, owner: Any, method: str, without: Any, breaks: s
 COORDINATION_SAFEGUARDS = (
     guard("a grant is valid for a time", "it is until the store says otherwise", Lease, "holds", for_ever, "L3",
           Patch(Lease, "extend", for_ever_extended)),
-    guard("a new leader counts sessions anew", "it takes them for expired", CoordinationMachine, "begin_duty", at_once,
-          "L3"),
+    guard("a new leader counts sessions anew", "it takes them for expired", CoordinationMachine, "begin_supervisor",
+          at_once, "L3"),
     guard("a majority confirms renewals", "the leader answers without asking", Leadership, "read", unconfirmed, "L3"),
     guard("a lease runs from the sending of its renewal", "it runs from the answer", SessionCore, "_renewed",
           from_the_answer, "L3"),

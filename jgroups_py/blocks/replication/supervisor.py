@@ -1,7 +1,7 @@
-"""Duty: what the leader of a partition does for its machine by its own clock, beside carrying out writes.
+"""Supervisor: what the leader of a partition does for its machine by its own clock, beside carrying out writes.
 
-Nothing of it is replicated: each leader begins anew, once an entry of its epoch is committed. So a duty may count time,
-which a machine may not; what it decides becomes a write.
+Nothing of it is replicated: each leader begins anew, once an entry of its epoch is committed. So a supervisor may count
+time, which a machine may not; what it decides becomes a write.
 """
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from jgroups_py.model.address import Address
 
 
-class Duty(ABC):
+class Supervisor(ABC):
     """Called inside rounds, with monotonic times."""
 
     @property
