@@ -65,6 +65,10 @@ class BaseCoordination:
         """Seconds for which a grant is valid without a confirmed renewal."""
         return self._driver.ttl_ns / NS_PER_S
 
+    def stats(self) -> dict[str, int]:
+        """Counters of this member's sessions, over all connections: "coordination" in docs/reference/counters.md."""
+        return dict(self._driver.counters)
+
     def _check_size(self, nbytes: int) -> None:
         self._channel.check_size(nbytes + MAX_NAME + REQUEST_BYTES)
 

@@ -335,7 +335,7 @@ class Holder:
 
     def thinks_valid(self, grant: HeldGrant) -> bool:
         """Whether `valid` would be True now."""
-        return not grant.why and not grant.lease.over and self.co._driver.clock_ns() < grant.lease.until_ns
+        return grant.valid(self.co._driver.clock_ns())
 
     def counters(self) -> dict[str, int]:
         """Of all its sessions."""

@@ -5,7 +5,6 @@ from typing import Any
 
 from jgroups_py.blocks.coordination.core import (
     CoordinationRequest,
-    HeldGrant,
     Lease,
     LockTimeoutError,
     SessionCore,
@@ -75,7 +74,6 @@ def for_nobody(self: SessionCore, request: CoordinationRequest, result: Coordina
     """What is granted for nobody is kept."""
     if request.over and request.grants and isinstance(result, GrantResult):
         self._settle(request)
-        self.grants[result.fence] = HeldGrant(result.fence, self.lease)
         return
     concluded(self, request, result, now_ns)
 
