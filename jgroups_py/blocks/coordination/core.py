@@ -12,7 +12,6 @@ long as the session lives; a grant that comes for nobody is released.
 from __future__ import annotations
 
 import heapq
-import threading
 from collections.abc import Callable
 
 import attrs
@@ -40,7 +39,7 @@ from jgroups_py.blocks.coordination.messages import (
 from jgroups_py.model.address import Address
 from jgroups_py.model.counters import Counters, counter, declare, table
 from jgroups_py.model.errors import ChannelError, NotConnectedError, WireError
-from jgroups_py.model.units import NS_PER_MS, NS_PER_S, millis, seconds
+from jgroups_py.model.units import NS_PER_MS, millis, seconds
 
 RENEWALS = 3                               # of a session in its time to live
 CALL_NS = seconds(5)                       # until a request that has no answer is sent again under its number
@@ -80,33 +79,31 @@ class LostError(ChannelError):
 
 
 class Lease:
-    """How long a session is valid. Once it was seen to be over it never is valid again; for any thread."""
+    """How long a session is valid. Once it was seen to be over it never is valid again.
+
+    Any thread may look, while a round extends it: `over` is only ever set, so at worst a lease that was just being
+    extended is over.
+    """
 
     def __init__(self, until_ns: int) -> None:
         self.until_ns = until_ns
         self.over = False
-        self._lock = threading.Lock()
 
     def holds(self, now_ns: int) -> bool:
         """Whether it is valid at this time."""
-        with self._lock:
-            if now_ns >= self.until_ns:
-                self.over = True
-            return not self.over
+        if now_ns >= self.until_ns:
+            self.over = True
+        return not self.over
 
     def extend(self, until_ns: int, now_ns: int) -> bool:
         """A renewal was confirmed. Returns whether the lease is valid."""
-        with self._lock:
-            if now_ns >= self.until_ns:
-                self.over = True
-            if not self.over:
-                self.until_ns = max(self.until_ns, until_ns)
-            return not self.over
+        if self.holds(now_ns):
+            self.until_ns = max(self.until_ns, until_ns)
+        return not self.over
 
     def end(self) -> None:
         """It is over."""
-        with self._lock:
-            self.over = True
+        self.over = True
 
 
 @attrs.define(eq=False)
@@ -500,8 +497,3 @@ class SessionCore:
         self.submit(CoordinationRequest(
             lambda head: Withdraw(*head, wait), withdrawn, None,
             persists=True), now_ns)
-
-
-def in_seconds(duration_ns: int) -> str:
-    """For texts."""
-    return f"{duration_ns / NS_PER_S:g} s"

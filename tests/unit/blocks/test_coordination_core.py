@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from jgroups_py.blocks.coordination.base import acquire, add
 from jgroups_py.blocks.coordination.core import (
     OPEN_AGAIN_NS,
     WITHDRAW_NS,
@@ -15,13 +14,27 @@ from jgroups_py.blocks.coordination.core import (
     UnavailableError,
 )
 from jgroups_py.blocks.coordination.machine import CoordinationMachine
-from jgroups_py.blocks.coordination.messages import LOCK, EndSession, OpenSession, Renew, WaitEnded, decode
+from jgroups_py.blocks.coordination.messages import (
+    LOCK,
+    Acquire,
+    EndSession,
+    OpenSession,
+    Renew,
+    WaitEnded,
+    WriteCounter,
+    decode,
+)
 from jgroups_py.model.address import Address
 from jgroups_py.model.errors import NotConnectedError
 from jgroups_py.model.units import millis, seconds
 
 A, B = Address(bytes(15) + b"a", "A"), Address(bytes(15) + b"b", "B")
 TTL_NS = seconds(3)
+
+
+def add_one(head: tuple[int, int, int, int]) -> WriteCounter:
+    """The command that adds one to a counter."""
+    return WriteCounter(*head, "n", True, None, 1)
 
 
 class Member:
@@ -68,7 +81,7 @@ class Member:
         return request
 
     def lock(self, timeout_ns: int | None = None) -> CoordinationRequest:
-        return self.request(acquire(LOCK, "l", 1), timeout_ns)
+        return self.request(lambda head: Acquire(*head, LOCK, "l", 1), timeout_ns)
 
     def grant(self) -> HeldGrant:
         self.lock()
@@ -207,7 +220,7 @@ def test_a_release_is_repeated_until_the_store_has_it() -> None:
 def test_an_outcome_may_come_before_the_answer_and_twice() -> None:
     holder, waiter = two()
     grant = holder.grant()
-    waiter.grant_session = waiter.request(add("n", 1), waits=False)      # type: ignore[attr-defined]
+    waiter.grant_session = waiter.request(add_one, waits=False)      # type: ignore[attr-defined]
     waiter.cut = True
     waiter.lock()
     command = waiter.held_back.pop()
@@ -243,14 +256,14 @@ def test_the_end_of_a_member_loses_all_and_tells_the_store() -> None:
     assert why == ["closed"]
     assert isinstance(member.results[0], NotConnectedError)
     assert member.machine.sessions == {}
-    member.request(add("n", 1), waits=False)
+    member.request(add_one, waits=False)
     assert isinstance(member.results[1], NotConnectedError)
 
 
 def test_an_operation_whose_session_ends_meanwhile_is_uncertain() -> None:
     member, _ = two()
-    member.request(add("n", 1), waits=False)
+    member.request(add_one, waits=False)
     member.cut = True
-    member.request(add("n", 1), seconds(60), waits=False)
+    member.request(add_one, seconds(60), waits=False)
     member.later(seconds(4))
     assert isinstance(member.results[1], UnavailableError)
