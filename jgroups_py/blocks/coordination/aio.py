@@ -268,7 +268,7 @@ class AsyncLock:
 
 
 def release_quietly(driver: CoordinationDriver, name: str, held: HeldGrant) -> None:
-    """Give back what nobody wants any more."""
+    """Give back what is not wanted any more."""
     try:
         driver.release(name, held, True, lambda *_: None)
     except ChannelError:

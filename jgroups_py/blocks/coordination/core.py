@@ -5,9 +5,9 @@ request, and renewed every third of its time to live. It is valid for `ttl` from
 confirmed was *sent*. When that is over, or the store says that it has ended, all its grants are lost, for good; what
 waits begins anew in another session, at the end of the queues.
 
-A request is sent again under its number until there is an answer. Whoever waits and gives up withdraws: only when the
+A request is sent again under its number until there is an answer. A wait that is given up is withdrawn: only when the
 store has confirmed that is it certain that no grant follows. What could not be withdrawn or released is tried again as
-long as the session lives; a grant that comes for nobody is released.
+long as the session lives; a grant that comes later is released.
 """
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class WaitTimeoutError(ChannelError, TimeoutError):
 
 
 class LockTimeoutError(WaitTimeoutError):
-    """Somebody else has the lock, or the permits, or leads. Nothing was granted, nor will be."""
+    """Another one has the lock, or the permits, or leads. Nothing was granted, nor will be."""
 
 
 class MismatchError(ChannelError):
@@ -142,7 +142,7 @@ class CoordinationRequest:
     """An operation of the application. waits: it may have to wait; grants: what it waits for is a grant. persists: it
     is tried until there is an answer. done: called inside a round, once, with the result or an error.
 
-    over: it was called. abandoned: nobody wants the result; a grant is released.
+    over: it was called. abandoned: the result is not wanted; a grant is released.
     """
 
     make: Make
@@ -182,7 +182,7 @@ class SessionCore:
         counter("sessions_lost", "Sessions that ended while they were wanted."),
         counter("renewals", "Renewals sent."),
         counter("waits_withdrawn", "Waits withdrawn: timed out, or cancelled."),
-        counter("orphans_released", "Grants that came when nobody wanted them any more, and were released."),
+        counter("orphans_released", "Grants that came when they were not wanted any more, and were released."),
         counter("late_releases", "Releases of grants that were lost before: they had no effect."),
     )
 

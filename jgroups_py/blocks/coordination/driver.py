@@ -55,7 +55,7 @@ class CoordinationDriver(Block):
         self.ttl_ns = ttl_ns
         self.partitions = partitions
         self.cores: dict[int, SessionCore] = {}
-        self.listeners: dict[str, list[CellListener]] = {}           # cell -> who watches it
+        self.listeners: dict[str, list[CellListener]] = {}           # cell -> callbacks
         self.counters = Counters(table(SessionCore.COUNTERS))        # of all sessions so far
         self._channel = channel
         self._connection: Connection | None = None
@@ -74,7 +74,7 @@ class CoordinationDriver(Block):
         return 0 if connection is None else connection.boot_ns()
 
     def valid(self, grant: HeldGrant) -> bool:
-        """Whether a grant is held. Whoever looks first finds out; then the loss is told in the next round."""
+        """Whether a grant is held. The first look finds out; then the loss is told in the next round."""
         connection = self._connection
         if grant.why or connection is None:
             return False

@@ -115,7 +115,7 @@ class StoredBarrier:
 
 @attrs.define(eq=False)
 class StoredQueue:
-    """items: number -> (value, how often it was taken), of those that nobody has; taken: fence -> (number, value,
+    """items: number -> (value, how often it was taken), of those that are not leased; taken: fence -> (number, value,
     attempts, session); waiting: in order."""
 
     items: SortedDict[int, tuple[bytes, int]] = attrs.Factory(SortedDict)

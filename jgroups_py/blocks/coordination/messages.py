@@ -233,7 +233,7 @@ class ReadCounter(CoordinationMessage):
 
 @message(23)
 class ReadHolders(CoordinationMessage):
-    """Who has grants of a name. Result: Holders."""
+    """The holders of a name. Result: Holders."""
 
     space: int = field(U8)
     name: str = field(TEXT)

@@ -6,7 +6,7 @@
         write(row, fence=grant.fence)
 
 A lock holds only as far as clocks do: a process that is stopped between `check` and its write goes on with a lock that
-somebody else has. What keeps such a write out is the fence, a number that grows with every grant: whatever is protected
+another one has. What keeps such a write out is the fence, a number that grows with every grant: whatever is protected
 refuses a number below the highest that it has seen (Fence).
 """
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Coordination(BaseCoordination):
     holder that is cut off loses it then, by its own clock, and others get it 5 % later; a holder whose process has
     ended is not waited for (expire="lease": it is, too). partitions: how many leaders share the names; the same at all
     members, as is `service`, which tells several stores of one channel apart. timeout: of operations that wait for
-    nobody, seconds.
+    no other member, seconds.
     """
 
     _channel: JChannel
@@ -419,7 +419,7 @@ class SharedQueue(Generic[T]):
         raises, or this member dies or is cut off, it goes back to its place, and `attempt` counts it.
 
         Raises (at `with`):
-            WaitTimeoutError, UnavailableError: see SharedBarrier.wait. At the end of the block LostError: somebody else
+            WaitTimeoutError, UnavailableError: see SharedBarrier.wait. At the end of the block LostError: another one
             may have it.
         """
         return Take(self._co, self.name, self._codec, timeout)
