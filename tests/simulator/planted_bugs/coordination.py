@@ -17,14 +17,11 @@ from jgroups_py.blocks.coordination.messages import (
     Arrive,
     CoordinationMessage,
     GrantResult,
-    Renew,
 )
-from jgroups_py.blocks.replication.leading import Leadership
-from jgroups_py.blocks.replication.messages import ReplyStatus
 from jgroups_py.testing.simulation import coordination
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
-concluded, begin_supervisor, read = SessionCore._concluded, CoordinationMachine.begin_supervisor, Leadership.read
+concluded, begin_supervisor = SessionCore._concluded, CoordinationMachine.begin_supervisor
 give_back, arrive = CoordinationMachine._give_back, CoordinationMachine._arrive
 end_lease = CoordinationMachine._end_lease
 
@@ -43,25 +40,6 @@ def at_once(self: CoordinationMachine, now_ns: int) -> LeaseKeeper[Any]:
     for number in self.sessions:
         keeper._set(number, now_ns)
     return keeper
-
-
-def unconfirmed(self: Leadership, ticket: Any, query: bytes) -> None:
-    """A leader answers renewals without asking whether it still leads."""
-    if self.supervisor is None or query[:1] != bytes((Renew.kind,)):
-        return read(self, ticket, query)
-    self.supervisor.asked(query, self.port.now_ns)
-    answer = self.supervisor.answer(query) or self.state.content.machine.read(query)
-    return self.port.answer(ticket, ReplyStatus.OK, answer)
-
-
-def from_the_answer(
-    self: SessionCore, session: int, result: CoordinationMessage | None, began_ns: int, now_ns: int,
-) -> None:
-    """A lease runs from when its renewal was answered."""
-    renewed(self, session, result, now_ns, now_ns)
-
-
-renewed = SessionCore._renewed
 
 
 def only_here(self: SessionCore, request: CoordinationRequest, now_ns: int) -> None:
@@ -110,9 +88,6 @@ COORDINATION_SAFEGUARDS = (
           Patch(Lease, "extend", for_ever_extended)),
     guard("a new leader counts sessions anew", "it takes them for expired", CoordinationMachine, "begin_supervisor",
           at_once, "L3"),
-    guard("a majority confirms renewals", "the leader answers without asking", Leadership, "read", unconfirmed, "L3"),
-    guard("a lease runs from the sending of its renewal", "it runs from the answer", SessionCore, "_renewed",
-          from_the_answer, "L3"),
     guard("a wait is withdrawn at the store", "it is given up at the member only", SessionCore, "_withdraw", only_here,
           "L8"),
     guard("a grant for nobody is released", "it is kept", SessionCore, "_concluded", for_nobody, "L5"),

@@ -135,6 +135,17 @@ def test_a_grant_is_valid_for_ttl_from_when_the_last_renewal_was_sent() -> None:
     assert EndSession in member.asked
 
 
+def test_a_lease_runs_from_the_sending_of_its_renewal_not_from_the_answer() -> None:
+    member, _ = two()
+    grant = member.grant()
+    member.cut = True
+    member.later(seconds(1))
+    sent_ns = member.now_ns
+    member.now_ns += millis(900)
+    member.answer(member.held_back.pop())
+    assert grant.lease.until_ns == sent_ns + TTL_NS
+
+
 def test_what_waits_when_a_session_is_lost_waits_again_in_the_next_one() -> None:
     holder, waiter = two()
     grant = holder.grant()
