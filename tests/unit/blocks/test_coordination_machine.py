@@ -52,6 +52,22 @@ A, B = Address(bytes(15) + b"a", "A"), Address(bytes(15) + b"b", "B")
 BIRTH = 1_800_000_000_000_000
 
 
+HEAD = 1, 2, 3, 4
+GOLDEN: tuple[tuple[CoordinationMessage, str], ...] = (
+    (OpenSession(A, 3000, 5), "010000000000000000000000000000006100014100000bb80000000000000005"),
+    (EndSession(6), "020000000000000006"),
+    (Acquire(*HEAD, LOCK, "l", 1),
+     "0300000000000000010000000000000002000000000000000300000000000000040000016c00000001"),
+    (Release(*HEAD, 7, True), "040000000000000001000000000000000200000000000000030000000000000004000000000000000701"),
+    (Withdraw(*HEAD, 9), "0500000000000000010000000000000002000000000000000300000000000000040000000000000009"),
+    (Renew(6, 8), "1400000000000000060000000000000008"),
+    (GrantResult(7, b"v", 1), "210000000000000007000000017600000001"),
+    (Renewed(8, ((7, 2, b"r"),)), "28000000000000000800000001000000000000000700000000000000020000000172"),
+    (WaitEnded(6, 7, 2, b"r"), "320000000000000006000000000000000700000000000000020000000172"),
+)
+"""Messages and their bytes, as they always were."""
+
+
 class Store:
     """A machine, and the numbers of its sessions' commands."""
 
@@ -107,6 +123,24 @@ def test_every_message_survives_its_encoding_and_none_follows() -> None:
             decode(data + b"x")
         with pytest.raises(WireError):
             decode(data[:-1])
+
+
+@pytest.mark.parametrize(("message", "golden"), GOLDEN, ids=lambda value: type(value).__name__)
+def test_messages_are_written_as_they_always_were(message: CoordinationMessage, golden: str) -> None:
+    assert encode(message).hex() == golden
+    assert decode(bytes.fromhex(golden)) == message
+
+
+def test_any_bytes_are_refused_or_a_command() -> None:
+    rng, machine, store = Random(5), CoordinationMachine(), Store()
+    session = store.open(A)
+    for _ in range(3000):
+        data = bytearray(encode(Acquire(*store.head(session), LOCK, "l", 1)))
+        for _ in range(rng.randint(1, 4)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        for one in (machine, store.machine):
+            decode(one.apply(bytes(data)))
+            decode(one.read(bytes(data)))
 
 
 def test_a_lock_goes_to_one_session_after_the_other_with_growing_numbers() -> None:
