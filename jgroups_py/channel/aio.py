@@ -152,7 +152,7 @@ class AsyncChannel(BaseChannel):
                 await asyncio.shield(self._ended)
             return
         self._ended = asyncio.get_running_loop().create_future()
-        session.host.leave(forget)
+        session.leave(forget)
         await self._until(lambda: session.ended, LEAVE_SECONDS)
         if not session.ended:
             session.host.kill("left without the group's consent")

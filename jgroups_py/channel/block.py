@@ -44,6 +44,9 @@ class Connection(Protocol):
     def clock_ns(self) -> int:
         """The time now, of the same clock; from any thread."""
 
+    def boot_ns(self) -> int:
+        """The time now, by a clock that counts also while the machine is suspended; from any thread."""
+
     def call(self, function: Callable[[], None]) -> None:
         """Call `function` inside a round, soon; from any thread."""
 
@@ -65,6 +68,10 @@ class Block:
 
     def begin(self, connection: Connection) -> None:
         """A connection begins, or the block was attached to one; on the thread that called."""
+
+    def leaving(self) -> None:
+        """The application disconnects the channel, on its thread: what is sent now is sent before this member leaves
+        its group."""
 
     def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
         """Inside a round: the outputs for the application, in order; returns those that it gets."""

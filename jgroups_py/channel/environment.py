@@ -36,6 +36,9 @@ class HostLoop(Protocol):
     def clock_ns(self) -> int:
         """The time now, monotonic; from any thread."""
 
+    def boot_ns(self) -> int:
+        """The time now, by a clock that counts also while the machine is suspended; from any thread."""
+
     def call(self, function: Callable[[], None]) -> None:
         """Call `function` inside a round, soon; from any thread."""
 

@@ -95,6 +95,12 @@ class Session(Connection):
         """Start the node, which joins the group or founds it."""
         self.host.start()
 
+    def leave(self, forget: bool) -> None:
+        """Leave the group gracefully."""
+        for block in self._blocks:
+            block.leaving()
+        self.host.leave(forget)
+
     # --- for building blocks: see Connection ------------------------------------------------------------------------
 
     @property
@@ -108,6 +114,9 @@ class Session(Connection):
 
     def clock_ns(self) -> int:
         return self.host.loop.clock_ns()
+
+    def boot_ns(self) -> int:
+        return self.host.loop.boot_ns()
 
     def call(self, function: Callable[[], None]) -> None:
         self.host.loop.call(function)

@@ -153,7 +153,7 @@ class JChannel(BaseChannel):
             self._ending = session
         if self._stream is not None:
             self._stream.release()
-        session.host.leave(forget)
+        session.leave(forget)
         self._wait_ended(session, LEAVE_SECONDS)
         if not session.ended:
             session.host.kill("left without the group's consent")
@@ -443,7 +443,7 @@ def _at_exit() -> None:
     channels = [channel for channel in list(_channels) if channel._session is not None]
     for channel in channels:
         if channel._session is not None:
-            channel._session.host.leave()
+            channel._session.leave(forget=False)
     for channel in channels:
         channel.close()
 

@@ -39,6 +39,8 @@ OTHERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
                   "jgroups_py.blocks.replication.driver:ReplicaDriver")),
     "replica client": ("A client of partitions: `ReplicaClient.counters`.",
                        ("jgroups_py.blocks.replication.routing:Routing",)),
+    "coordination": ("A member's sessions at a coordination store: `Coordination.stats()`.",
+                     ("jgroups_py.blocks.coordination.core:SessionCore",)),
     "mqtt broker": ("A broker of MQTT and its sockets: `Broker.counters`, `MqttServer.counters`.",
                     ("jgroups_py.blocks.mqtt.broker.broker:Broker", "jgroups_py.blocks.mqtt.server.server:MqttServer")),
     "http": ("A server of HTTP: a member's endpoint, or the REST API of an MQTT broker.",

@@ -23,6 +23,7 @@ from jgroups_py.model.outputs import (
     Listen,
     LogEntry,
     MemberChanged,
+    MemberGone,
     MessagesLost,
     MessagesSkipped,
     OpenArchive,
@@ -67,7 +68,7 @@ from jgroups_py.simulator.process import STATE_CHUNK_BYTES, Process, ProcessPort
 from jgroups_py.simulator.tokens import TokenService
 
 APPLICATION_EVENTS = (ViewInstalled, GlobalViewInstalled, SiteStatusChanged, Unreachable, MessagesLost, MessagesSkipped,
-        OrderUncertain, CountedAsReceiver, GroupConnected, Closed)
+        OrderUncertain, CountedAsReceiver, GroupConnected, MemberGone, Closed)
 APPLICATION_TICKETS = 1 << 40            # added to the tickets of receipts that channels of applications ask for
 OPEN_NS = NS_PER_MS                      # how long opening sockets or reading a folder takes
 
@@ -120,6 +121,7 @@ class OutputHandlers:
             GroupConnected: self._connected, Resolve: self._resolve, ReadKeyring: self._read_keyring,
             ReadTrust: self._read_trust, CheckToken: self._check_token,
             MemberChanged: self._member, ViewKeyRenewed: self._key_renewed,
+            MemberGone: self._gone,
         }
 
     def carry_out(self, process: Process, output: Output) -> None:
@@ -249,6 +251,9 @@ class OutputHandlers:
     def _member(self, process: Process, output: MemberChanged) -> None:
         self.world.history.add(h.MembershipChange(
             self.world.now_ns, process.me, output.change, output.member, output.accusations))
+
+    def _gone(self, process: Process, output: MemberGone) -> None:
+        """For building blocks only."""
 
     def _durability(self, process: Process, output: HoldDurability) -> None:
         self.world.remark(f"{process.incarnation} writes what it holds to disk again" if not output.reason else

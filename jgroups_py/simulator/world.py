@@ -229,7 +229,7 @@ class World(Engine):
         processes = [self.processes[name] for name in names]
         wanted = sorted(process.me for process in processes)
         views = [process.view for process in processes]
-        return views[0] is not None and all(
+        return bool(views) and views[0] is not None and all(
             view == views[0] and view is not None and sorted(view.members) == wanted for view in views)
 
     def stats(self, name: str) -> dict[str, dict[str, float]]:

@@ -21,6 +21,7 @@ from jgroups_py.blocks.replication.host import MAX_PARTITIONS, PartitionHost
 from jgroups_py.blocks.replication.log import ReplicatedEntry
 from jgroups_py.blocks.replication.machine import Machine
 from jgroups_py.blocks.replication.messages import (
+    PartitionNotice,
     PartitionReply,
     PartitionRequest,
     Verb,
@@ -36,7 +37,7 @@ from jgroups_py.model.address import Address
 from jgroups_py.model.batch import NO_RELAY, Batch
 from jgroups_py.model.counters import Counters, declare, drop, table
 from jgroups_py.model.errors import ChannelError, NotConnectedError, WireError
-from jgroups_py.model.outputs import Closed, Deliver, Output, ViewInstalled
+from jgroups_py.model.outputs import Closed, Deliver, MemberGone, Output, ViewInstalled
 from jgroups_py.runtime.loop import Task
 from jgroups_py.runtime.send_queue import NOW
 from jgroups_py.wire.block_headers import BlockHeader, PartitionMessage
@@ -44,7 +45,7 @@ from jgroups_py.wire.codec import Interner
 
 log = logging.getLogger("jgroups_py")
 
-OF_CLIENTS = (bytes((PartitionRequest.kind,)), bytes((PartitionReply.kind,)))
+OF_CLIENTS = tuple([bytes((cls.kind,)) for cls in (PartitionRequest, PartitionReply, PartitionNotice)])
 VERBS = tuple(map(int, Verb))
 REQUEST_BYTES = 100                         # of a request or an entry, beside its data
 LOCAL = None                                # as the source of a request: this member's own
@@ -52,11 +53,15 @@ LOCAL = None                                # as the source of a request: this m
 Applied = Callable[[int, int, bytes], object]
 """(partition, number of the entry, command): a write was carried out by the replica at this member."""
 
+Notified = Callable[[int, bytes], None]
+"""(partition, notice): a machine of another member, or this one's, has a notice for this member."""
+
 
 class ReplicaDriver(Block):
     """See the module.
 
     resolve: called inside a round with calls that have ended. health, applied: of the application; must not block.
+    notified: called inside a round with notices for this member.
     """
 
     service: int
@@ -70,12 +75,13 @@ class ReplicaDriver(Block):
     def __init__(
         self, channel: BaseChannel, make: Callable[[int], Machine], options: Options, service: int,
         founding: Founding | None, resolve: Callable[[list[PartitionCall]], None],
-        health: Callable[[Health], object] | None, applied: Applied | None,
+        health: Callable[[Health], object] | None, applied: Applied | None, notified: Notified | None = None,
     ) -> None:
         if any(isinstance(block, ReplicaDriver) and block.service == service and not block.closed
                for block in channel.blocks):
             raise ValueError(f"the channel has a store with service {service} already")
         self.service = service
+        self.hears_of_ends = True                            # supervisors are told of processes that have ended
         self.host: PartitionHost | None = None
         self.calls = PartitionCalls(options.key)
         self.closed = False
@@ -86,6 +92,7 @@ class ReplicaDriver(Block):
         self._founding = founding
         self._resolve = resolve
         self._health = health
+        self._notified = notified
         self._watcher = AppliedWatcher(applied)
         self._header = (PartitionMessage(service),)
         self._connection: Connection | None = None
@@ -161,10 +168,12 @@ class ReplicaDriver(Block):
                 continue
             if kind is ViewInstalled:
                 self._viewed(output)                             # type: ignore[arg-type]
+            elif kind is MemberGone:
+                self._gone(output.member)                        # type: ignore[attr-defined]
             elif kind is Closed:
                 self._end(NotConnectedError("the channel was disconnected before the answer came"))
             kept.append(output)
-        self._settle()
+        self.settle()
         return kept
 
     def deliver(self, batch: Batch) -> None:
@@ -176,7 +185,7 @@ class ReplicaDriver(Block):
 
     def _installed(self, output: ViewInstalled) -> None:
         self._viewed(output)
-        self._settle()
+        self.settle()
 
     def _viewed(self, output: ViewInstalled) -> None:
         connection = self._connection
@@ -187,6 +196,10 @@ class ReplicaDriver(Block):
         if self.host is None or self.host.me != me:
             self.host = PartitionHost(me, self._make, self._options, self._watcher, founding=self._founding)
         self.host.view(output.view, connection.now_ns)
+
+    def _gone(self, member: Address) -> None:
+        if self.host is not None and self._connection is not None and self.hears_of_ends:
+            self.host.member_gone(member, self._connection.now_ns)
 
     def _received(self, batch: Batch) -> None:
         host, connection = self.host, self._connection
@@ -204,6 +217,9 @@ class ReplicaDriver(Block):
                 continue
             if isinstance(message, PartitionReply):
                 self.calls.replied(src, message, now_ns)
+            elif isinstance(message, PartitionNotice):
+                if self._notified is not None and src in host.members:
+                    self._notified(message.partition, message.data)
             elif src not in host.members:
                 host.count("from_non_members")
             elif isinstance(message, PartitionRequest) and message.verb in VERBS:
@@ -218,7 +234,7 @@ class ReplicaDriver(Block):
         self.host = None
         self._known = (), 0
         self.calls.end(error)
-        self._settle()
+        self.settle()
 
     def _run_jobs(self) -> None:
         self._scheduled = False                              # first: what is put from now on schedules a round again
@@ -227,7 +243,7 @@ class ReplicaDriver(Block):
             return
         while self._jobs:
             self._jobs.popleft()(connection.now_ns)
-        self._settle()
+        self.settle()
 
     def _wake(self) -> None:
         self._timer = None
@@ -237,12 +253,20 @@ class ReplicaDriver(Block):
         if self.host is not None:
             self.host.advance(connection.now_ns)
         self.calls.advance(connection.now_ns)
-        self._settle()
+        self.settle()
 
     # --- inside rounds: what follows ----------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Carry out the outputs of host and calls, as long as one causes others; then plan the next deadline."""
+        self._exchange()
+        while self.calls.finished:                           # what is resolved may begin further calls
+            finished, self.calls.finished = self.calls.finished, []
+            self._resolve(finished)
+            self._exchange()
+        self._plan()
+
+    def _exchange(self) -> None:
         host, connection, calls = self.host, self._connection, self.calls
         if connection is None:
             return
@@ -269,10 +293,6 @@ class ReplicaDriver(Block):
             self._conditions = [one for one in self._conditions if one not in met]
             for _, call in met:
                 call()
-        if calls.finished:
-            finished, calls.finished = calls.finished, []
-            self._resolve(finished)
-        self._plan()
 
     def _hosts_changed(self, host: PartitionHost, now_ns: int) -> None:
         placement, addresses = host.placement()

@@ -88,6 +88,7 @@ class Following:
         state = self.state
         while state.committed < stop:
             state.commit_next()
+        state.take_notices()                               # the leader sends them
         state.fold()
         if self.term.leader not in state.configuration.all_members and not state.is_changing:
             self.term.lose_leader()                        # it removed itself from the configuration

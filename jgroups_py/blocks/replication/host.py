@@ -38,6 +38,7 @@ from jgroups_py.wire.codec import Interner
 FOUND = -1, "found"                         # the timer of the founding: of no partition
 MAX_PARTITIONS = 1 << 20
 MAX_REPLICAS = 15
+MAX_GONE = 1000                             # so many members whose processes have ended are remembered
 
 
 Store = tuple[bytes, int, int]
@@ -80,6 +81,7 @@ class PartitionHost:
         self.now_ns = 0
         self.members: dict[Address, None] = {}             # of the view
         self.hellos: dict[Address, HostHello] = {}             # of hosts in the view
+        self.gone: dict[Address, None] = {}                # members whose processes have ended for certain
         self.draining = False
         self.store: Store | None = None
         self.parts: dict[int, PartitionReplica] = {}
@@ -139,6 +141,15 @@ class PartitionHost:
             replica.view_changed()
         self.cancel_timer(*FOUND)
         self._consider_founding()
+
+    def member_gone(self, member: Address, now_ns: int) -> None:
+        """The process of a member has ended for certain: supervisors learn of it, now and in later epochs."""
+        self.now_ns = now_ns
+        self.gone[member] = None
+        if len(self.gone) > MAX_GONE:
+            del self.gone[next(iter(self.gone))]
+        for replica in self.parts.values():
+            replica.gone(member)
 
     def vacate(self, now_ns: int) -> None:
         """Move all replicas of this host to other hosts, as far as there are any; done when `is_empty`."""

@@ -13,12 +13,14 @@ from jgroups_py.blocks.replication.messages import (
     ContentPiece,
     ContentStored,
     Leads,
+    PartitionNotice,
     ReplyStatus,
     TakeOver,
 )
 from jgroups_py.blocks.replication.ports import PartitionPort, Ticket
 from jgroups_py.blocks.replication.quorums import Configuration
 from jgroups_py.blocks.replication.state import ReplicaState
+from jgroups_py.blocks.replication.supervisor import Supervisor
 from jgroups_py.blocks.replication.term import Term
 from jgroups_py.model.address import Address
 
@@ -91,6 +93,7 @@ class Leadership:
         self.announced = 0                                 # number of Leads sent in this epoch
         self.round = 0
         self.reads: list[StrongRead] = []
+        self.supervisor: Supervisor | None = None          # once it is ready
         self.learner: Address | None = None                # gets the log, and becomes a replica once it has it
         self.last: tuple[tuple[int, ...], Append | None] = (), None     # what was sent last, to be sent to others too
         self.keep_peers()
@@ -257,6 +260,8 @@ class Leadership:
     def read(self, ticket: Ticket, query: bytes) -> None:
         """A strong read: this replica must still lead after the request arrived, so a majority has to answer a round
         that begins after it (read index, Ongaro's thesis, 6.4)."""
+        if self.supervisor is not None:
+            self.supervisor.asked(query, self.port.now_ns)
         under_way = bool(self.reads)
         self.reads.append(StrongRead(self.round + 1, ticket, query))
         if not under_way:
@@ -276,7 +281,9 @@ class Leadership:
         answered = [read for read in self.reads if read.round <= confirmed]
         self.reads = [read for read in self.reads if read.round > confirmed]
         for read in answered:
-            self.port.answer(read.ticket, ReplyStatus.OK, self.state.content.machine.read(read.query))
+            answer = None if self.supervisor is None else self.supervisor.answer(read.query)
+            self.port.answer(read.ticket, ReplyStatus.OK,
+                             self.state.content.machine.read(read.query) if answer is None else answer)
         if answered and self.reads:
             self.begin_round()
 
@@ -313,6 +320,7 @@ class Leading:
         self.term.step_down()
         self.port.cancel_timer("again")
         self.port.cancel_timer("review")
+        self.port.cancel_timer("supervisor")
         self.port.leadership_lost()
         for tickets in leadership.tickets.values():
             for ticket in tickets:
@@ -403,6 +411,9 @@ class Leading:
             leadership.numbers.pop(entry.request, None)
             for ticket in leadership.tickets.pop(number, ()):
                 self.port.answer(ticket, ReplyStatus.OK, result or b"")
+        for member, data in state.take_notices():
+            self.port.send(member, PartitionNotice(self.port.partition, data))
+        self.attend(begins=not was_ready and leadership.ready)
         # Entries behind a state that is being sent are needed until it has arrived.
         if not any(peer.feed for peer in leadership.peers.values()):
             state.fold()
@@ -414,6 +425,30 @@ class Leading:
             self.retire()
         elif changed or not was_ready:
             self.announce()
+
+    def attend(self, begins: bool) -> None:
+        """Entries were carried out; begins: the first of this epoch is among them."""
+        leadership, now_ns = self.leads(), self.port.now_ns
+        if begins:
+            leadership.supervisor = self.state.content.machine.begin_supervisor(now_ns)
+            for member in self.port.gone:
+                self.gone(member)
+        if leadership.supervisor is not None:
+            leadership.supervisor.applied(now_ns)
+            self.plan_supervisor()
+
+    def gone(self, member: Address) -> None:
+        """The process of a member has ended for certain."""
+        if self.leadership is not None and self.leadership.supervisor is not None:
+            self.leadership.supervisor.gone(member, self.port.now_ns)
+            self.plan_supervisor()
+
+    def plan_supervisor(self) -> None:
+        """Set the timer of the supervisor."""
+        supervisor = self.leads().supervisor
+        due_ns = None if supervisor is None else supervisor.next_deadline_ns
+        if due_ns is not None:
+            self.port.set_timer("supervisor", max(0, due_ns - self.port.now_ns))
 
     def retire(self) -> None:
         """This leader is no longer in the configuration: send the others the outcome, and hand over to one of them."""
@@ -437,3 +472,15 @@ class Leading:
         """The timer has fired: no entries may have carried the commit number."""
         if self.leadership is not None:
             self.leadership.send_committed()
+
+    def supervisor_due(self) -> None:
+        """The timer has fired: the supervisor's commands are written."""
+        leadership = self.leadership
+        if leadership is None or leadership.supervisor is None:
+            return
+        for command in leadership.supervisor.advance(self.port.now_ns):
+            if self.leadership is leadership:                  # a commit may have ended it
+                name = b"%d/%d" % (self.term.epoch, self.state.log.stop)
+                self.append(ReplicatedEntry(self.term.epoch, name, command))
+        if self.leadership is leadership:
+            self.plan_supervisor()

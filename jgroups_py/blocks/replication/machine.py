@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from collections.abc import Sequence
 
+from jgroups_py.blocks.replication.supervisor import Supervisor
+from jgroups_py.model.address import Address
 from jgroups_py.wire.codec import BYTES, Interner, Reader, mapping
 
 REMEMBERED = 4096                          # writes of a partition that are recognised when they are repeated
@@ -31,6 +34,14 @@ class Machine(ABC):
     @abstractmethod
     def load(self, data: bytes) -> None:
         """Replace the content by the result of a `save`."""
+
+    def take_notices(self) -> Sequence[tuple[Address, bytes]]:
+        """What members are to be told of the writes since the last call. The leader sends it, once: it may be lost."""
+        return ()
+
+    def begin_supervisor(self, now_ns: int) -> Supervisor | None:
+        """This replica leads from now on: what it has to do beside carrying out writes, None: nothing."""
+        return None
 
 
 class IdempotentMachine:

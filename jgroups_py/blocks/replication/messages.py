@@ -256,3 +256,11 @@ class PartitionReply(ReplicationMessage):
     def numbered(self, number: int) -> PartitionReply:
         """The same answer, to request `number`."""
         return attrs.evolve(self, number=number)             # type: ignore[misc]
+
+
+@message(32)
+class PartitionNotice(ReplicationMessage):
+    """To a member, from a leader: a write that was carried out concerns it (Machine.take_notices)."""
+
+    partition: int = field(U32)
+    data: bytes = field(BYTES)

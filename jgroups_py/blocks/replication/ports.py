@@ -30,6 +30,14 @@ class HostPort(Protocol):
         """Of the view."""
 
     @property
+    def now_ns(self) -> int:
+        """The time, monotonic."""
+
+    @property
+    def gone(self) -> Mapping[Address, None]:
+        """Members whose processes have ended for certain, as far as known."""
+
+    @property
     def replicas(self) -> int:
         """How many replicas a partition should have."""
 
@@ -92,6 +100,16 @@ class PartitionPort:
     def members(self) -> Mapping[Address, None]:
         """Of the view."""
         return self._host.members
+
+    @property
+    def now_ns(self) -> int:
+        """The time, monotonic."""
+        return self._host.now_ns
+
+    @property
+    def gone(self) -> Mapping[Address, None]:
+        """Members whose processes have ended for certain, as far as known."""
+        return self._host.gone
 
     @property
     def replicas(self) -> int:

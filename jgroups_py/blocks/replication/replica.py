@@ -76,6 +76,10 @@ class PartitionReplica:
         self.term.lose_leader()
         return self.electing.view_changed()
 
+    def gone(self, member: Address) -> None:
+        """The process of a member has ended for certain."""
+        self.leading.gone(member)
+
     def hosts_changed(self) -> None:
         """A host has joined, or changed its weight or zone: a leader reviews the placement of its replicas."""
         if self.term.is_leader:
@@ -114,6 +118,8 @@ class PartitionReplica:
                 self.leading.again_due()
             case "send_committed":
                 self.leading.send_committed_due()
+            case "supervisor":
+                self.leading.supervisor_due()
             case "review":
                 self.moving.review()
             case _:

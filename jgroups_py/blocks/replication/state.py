@@ -10,6 +10,8 @@ entry wins no election. Deviations, because there are views and no disks:
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jgroups_py.blocks.replication.log import Log, ReplicatedEntry
 from jgroups_py.blocks.replication.machine import IdempotentMachine
 from jgroups_py.blocks.replication.messages import Append, ContentPiece
@@ -103,6 +105,10 @@ class ReplicaState:
         self.port.applied(number, entry)
         self.committed = number + 1
         return number, entry, result
+
+    def take_notices(self) -> Sequence[tuple[Address, bytes]]:
+        """What members are to be told of the entries since the last call; only a leader sends it."""
+        return self.content.machine.take_notices()
 
     def fold(self) -> None:
         """Drop entries that are in the content, but for some that other replicas may still lack."""

@@ -93,6 +93,14 @@ class MemberChanged(Output):
 
 
 @attrs.frozen(eq=False)
+class MemberGone(Output):
+    """FD_SOCK: this member has seen itself that the process of `member` has ended: where it listened, the connection is
+    refused or another process answers. Once for each; for building blocks."""
+
+    member: Address
+
+
+@attrs.frozen(eq=False)
 class Closed(Output):
     """The node is done: it left, or failed for `reason`."""
 

@@ -33,7 +33,8 @@ from jgroups_py.model.address import Address, PhysicalAddress
 from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.counters import counter, declare, drop
 from jgroups_py.model.events import Connect, Left, LinkDown, LinkUp, Listening, Suspect, ViewChange
-from jgroups_py.model.outputs import CloseLink, Listen, OpenLink
+from jgroups_py.model.outputs import CloseLink, Listen, MemberGone, OpenLink
+from jgroups_py.model.outputs.base import LOCAL
 from jgroups_py.model.ports import AddressBook, FrameSealer
 from jgroups_py.model.units import count, duration, host, millis, seconds, text
 from jgroups_py.stack.protocol import Protocol, on, receives, timer
@@ -357,7 +358,8 @@ class FdSock(Protocol):
         self.send(SuspicionHeader((member,), certain), None)
         self.pass_up(Suspect((member,), certain))
         if certain:
-            self.gone[member] = self.reported[member] = None
+            self.reported[member] = None
+            self.set_gone(member)
             self.set_timer("repeat", self.config.repeat_ns)
             self.choose_neighbour()
 
@@ -424,9 +426,17 @@ class FdSock(Protocol):
         if not self.links_prove:
             self.count("unsure")
             return self.pass_up(Suspect((member,), accused=True))
-        self.gone[member] = None
+        self.set_gone(member)
         self.pass_up(Suspect((member,), certain=True))
         return self.choose_neighbour()
+
+    def set_gone(self, member: Address) -> None:
+        """Its process has ended, as this member has seen itself; of a member that only said goodbye that is not certain
+        for building blocks."""
+        if member not in self.gone:
+            self.gone[member] = None
+            if member not in self.leaving and self.stack.net == LOCAL:
+                self.emit(MemberGone(member))
 
     def stop_verifying_non_members(self) -> None:
         """Close the links that verify suspicions of processes outside the view."""

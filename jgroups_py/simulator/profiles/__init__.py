@@ -13,6 +13,7 @@ from jgroups_py.simulator.profiles.base import REST_LIMIT_NS, Plan, Profile
 from jgroups_py.simulator.profiles.caches import CacheProfile, CacheSplitProfile
 from jgroups_py.simulator.profiles.certificates import CertificatesProfile
 from jgroups_py.simulator.profiles.clocks import ClocksProfile
+from jgroups_py.simulator.profiles.coordination import CoordinationProfile
 from jgroups_py.simulator.profiles.dicts import DictProfile
 from jgroups_py.simulator.profiles.flow import FlowProfile
 from jgroups_py.simulator.profiles.group import GroupProfile
@@ -52,6 +53,6 @@ PROFILES: dict[str, type[Profile]] = {
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
         ViewKeysProfile, CertificatesProfile, UpgradeProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile,
         DictProfile, ReceiptsProfile, AttackerProfile, InsiderProfile, FormerMemberProfile, TokensProfile,
-        CacheProfile, CacheSplitProfile, ServicesProfile)}
+        CacheProfile, CacheSplitProfile, ServicesProfile, CoordinationProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from jgroups_py.testing.simulation import caches as caches
+from jgroups_py.testing.simulation import coordination as coordination
 from jgroups_py.testing.simulation import dicts as dicts
 from jgroups_py.testing.simulation import mqtt as mqtt
 from jgroups_py.testing.simulation import mqtt_roaming as mqtt_roaming

@@ -92,6 +92,10 @@ class SimulatedRounds:
         """The virtual time."""
         return self._port.now_ns
 
+    def boot_ns(self) -> int:
+        """The virtual time: simulated machines are not suspended."""
+        return self._port.now_ns
+
     def call(self, function: Callable[[], None]) -> None:
         """See HostLoop."""
         self._events.call_soon(function)

@@ -89,6 +89,9 @@ class SimulatedConnection(Connection):
     def clock_ns(self) -> int:
         return self._member.now_ns
 
+    def boot_ns(self) -> int:
+        return self._member.now_ns
+
     def call(self, function: Callable[[], None]) -> None:
         self._member.soon(0, function)
 

@@ -40,6 +40,7 @@ GOLDEN: tuple[tuple[m.ReplicationMessage, str], ...] = (
      "1e0000000500000000000000010200000002696400000000000000000000000464617461"),
     (m.PartitionReply(5, 1, m.ReplyStatus.REDIRECT, 9, A, (), b""),
      "1f00000005000000000000000101000000000000000901010101010101010101010101010101010001410000000000000000"),
+    (m.PartitionNotice(5, b"data"), "20000000050000000464617461"),
 )
 """A message and its bytes, where these are short enough to be read."""
 

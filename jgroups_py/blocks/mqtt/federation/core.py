@@ -51,7 +51,6 @@ from jgroups_py.blocks.mqtt.federation.wire import (
     RETAINED,
     CopyAck,
     EventKind,
-    Fence,
     ForwardedMessage,
     GroupCount,
     InterestChange,
@@ -64,6 +63,7 @@ from jgroups_py.blocks.mqtt.federation.wire import (
     PeerFrame,
     PeerHello,
     PeerWelcome,
+    RouteFence,
     SiteServed,
     TableExchange,
     Target,
@@ -142,7 +142,7 @@ class FederationCore:
         self.orphans = Orphans(self, self.copies, self.handovers, options.adopt_s)
         self.sites = Sites(self, now_ns)
         self._to_members: list[SendToMember] = []
-        self._fences: list[Fence | OrphanFence] = []
+        self._fences: list[RouteFence | OrphanFence] = []
         self.release: Callable[[int, int], None] = lambda token, now_ns: self.broker.release(token, now_ns)
         self.record: MessageRecord | None = None         # the link's, if the group has an archive
         self.wake: Callable[[], None] | None = None      # the link's: called once when there is something to drain
@@ -169,7 +169,7 @@ class FederationCore:
             PeerHello: self._on_hello, PeerWelcome: self._on_welcome, PeerEvents: self._on_events,
             PeerAck: self._on_ack, InterestChange: self._on_change, InterestTree: self._on_tree,
             InterestDigest: self._on_digest, WantTree: self._on_want_tree, TableExchange: self._on_table,
-            Fence: self._on_fence, SiteServed: self._on_site_served, OrphanFence: self._on_orphan_fence,
+            RouteFence: self._on_fence, SiteServed: self._on_site_served, OrphanFence: self._on_orphan_fence,
             CopyAck: self._on_copy_ack,
         }
 
@@ -414,7 +414,7 @@ class FederationCore:
             self._stir()
         return peer is not None
 
-    def fence(self, fence: Fence) -> None:
+    def fence(self, fence: RouteFence) -> None:
         """Send it to all, behind all interest of before."""
         self._fences.append(fence)
 
@@ -1063,7 +1063,7 @@ class FederationCore:
         peer.owes_ack = True
         self._stir()
 
-    def _on_fence(self, peer: FederationPeer, frame: Fence, now_ns: int) -> None:
+    def _on_fence(self, peer: FederationPeer, frame: RouteFence, now_ns: int) -> None:
         self.handovers.fence_came(peer.name, frame)
 
     def _on_copy_ack(self, peer: FederationPeer, frame: CopyAck, now_ns: int) -> None:

@@ -7,7 +7,7 @@ writes itself there; the former owner sees that, closes its connection (0x8E) an
     owner := new node  ------------------------------------------->  closes the connection; the session goes on without
     <--------------------------------------------------------------  OFFER: subscriptions
     subscribes, so its interest
-    goes to all; Fence  ---------->  FENCE_PASSED in the stream  -->  when all have: what they publish from now on goes
+    goes to all; RouteFence  ----->  FENCE_PASSED in the stream  -->  when all have: what they publish from now on goes
                                      to the former node               to both, and what they did before is here
     <--------------------------------------------------------------  QUEUED ..., MOVED with the highest number of each
     joins: what came directly and                                    origin; its session is gone
@@ -42,7 +42,7 @@ from jgroups_py.blocks.mqtt.federation.sessions import (
     read_passed,
 )
 from jgroups_py.blocks.mqtt.federation.tables import SessionOwner, key_of
-from jgroups_py.blocks.mqtt.federation.wire import EventKind, Fence
+from jgroups_py.blocks.mqtt.federation.wire import EventKind, RouteFence
 from jgroups_py.model.counters import Counters
 from jgroups_py.model.errors import WireError
 
@@ -76,7 +76,7 @@ class HandoverHost(Protocol):
     def send_event(self, name: str, kind: int, body: bytes) -> bool:
         """Put an event into a peer's stream; False: there is no such peer."""
 
-    def fence(self, fence: Fence) -> None:
+    def fence(self, fence: RouteFence) -> None:
         """Send it to all, behind all interest of before."""
 
     def owner(self, key: bytes) -> bytes | None:
@@ -222,7 +222,7 @@ class Handovers:
             elif not leaving.missing:
                 self._finish(client_id, leaving, now_ns)
 
-    def fence_came(self, name: str, fence: Fence) -> None:
+    def fence_came(self, name: str, fence: RouteFence) -> None:
         """A node's interest of before this is known here."""
         if fence.holder == self._host.name:
             leaving = self.leaving.get(fence.client_id)
@@ -441,7 +441,7 @@ class Handovers:
         arriving.parts[claim, name] = ArrivingPart(is_offered=True)
         arriving.is_copy = arriving.is_copy or client_id not in self._host.broker.sessions
         self._host.broker.adopt(client_id, offer.expiry_s, offer.subscriptions, now_ns)
-        self._host.fence(Fence(name, client_id, claim))
+        self._host.fence(RouteFence(name, client_id, claim))
         self._host.send_event(name, EventKind.FENCE_PASSED, passed_body(client_id, claim))
 
     def _came_late(self, queued: QueuedDelivery, now_ns: int) -> None:

@@ -184,7 +184,7 @@ RETAINED, OWNERS = 1, 2
 
 
 @frame(10)
-class Fence(PeerFrame):
+class RouteFence(PeerFrame):
     """To all peers, behind all changes of the sender's filters: each puts FENCE_PASSED into its stream to `holder`."""
 
     holder: str = field(TEXT)

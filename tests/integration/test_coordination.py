@@ -1,0 +1,91 @@
+"""Locks between processes: holders that are killed or stopped, and what the fence is for."""
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import jgroups_py as jg
+from jgroups_py.blocks.coordination import Coordination, LockTimeoutError
+from jgroups_py.blocks.replication import Options
+from tests.integration.coordination_member import FOUNDERS
+from tests.integration.lock_test import LockTest
+
+pytestmark = pytest.mark.real
+ROOT = Path(__file__).parents[2]
+TTL = "60s"                                # what is taken sooner was not taken because a session expired
+WAIT_S = 45.0
+
+
+class Members:
+    """Processes A, B, C, of which C holds a lock, and a member here that waits for it and has no copy."""
+
+    def __init__(self) -> None:
+        port = str(random.SystemRandom().randrange(20_000, 60_000))
+        cluster = f"coordination-{os.getpid()}-{port}"
+        self.processes = {
+            name: subprocess.Popen(
+                [sys.executable, "-m", "tests.integration.coordination_member", name, cluster, port, TTL,
+                 "holder" if name == "C" else "idle"],
+                cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for name in FOUNDERS}
+        for process in self.processes.values():
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        holder = self.processes["C"].stdout
+        assert holder is not None
+        self.fence = int(holder.readline().split()[1])
+        self.channel = jg.JChannel("udp", name="W", properties={"mcast_port": port})
+        self.co = Coordination(self.channel, ttl=TTL, options=Options(weight=0))
+        self.channel.connect(cluster)
+        self.co.wait_for_store(WAIT_S)
+
+    def close(self) -> None:
+        self.channel.close()
+        for process in self.processes.values():
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def members() -> Iterator[Members]:
+    found = Members()
+    yield found
+    found.close()
+
+
+def test_a_lock_of_a_process_that_is_killed_goes_to_the_next_long_before_its_session_expires(members: Members) -> None:
+    with pytest.raises(LockTimeoutError):
+        members.co.lock("held").acquire(timeout=0.2)
+    members.processes["C"].kill()
+    killed_s = time.monotonic()
+    grant = members.co.lock("held").acquire(timeout=WAIT_S)
+    assert grant.fence > members.fence
+    assert time.monotonic() - killed_s < WAIT_S
+    grant.check()
+    assert grant.release()
+    assert not grant.release()
+    assert members.co.counter("n").add(5) == 5
+    assert members.co.counter("n").take(3) == range(5, 8)
+    assert members.co.cell("c", str).compare_and_set(None, "x")
+    queue = members.co.queue("q", str)
+    queue.put("item")
+    with pytest.raises(ValueError, match="work fails"), queue.take(5):
+        raise ValueError("work fails")
+    with queue.take(5) as item:
+        assert (item.value, item.attempt) == ("item", 2)
+
+
+def test_updates_under_a_lock_with_a_fence_are_not_lost_though_holders_are_stopped() -> None:
+    test = LockTest()
+    try:
+        test.run(4.0, least_stops=2)
+    finally:
+        test.close()
+    assert test.stopped >= 2, test
+    assert test.number.admitted == test.number.value > 0, test
