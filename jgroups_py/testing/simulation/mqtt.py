@@ -1,11 +1,11 @@
 """Brokers of MQTT that federate (blocks/mqtt) on the simulator: nodes, and clients that stay at theirs.
 
-Here is profile mqtt-sites: several sites with RELAY.
+Here is profile mqtt-sites: several sites with RELAY, in half of the seeds with `topics_in` and `topics_out`.
 
 Clients that go from node to node, of profile mqtt, are in mqtt_roaming.py. Every member is a node: a broker, its
 federation, and a link on the simulated channel. Clients belong to a node; they publish, subscribe, vanish and come
-back, also to the node's next life, where they set their subscriptions again. Every payload is a number of its own. Q1,
-Q2, Q3, Q4, Q8, Q11, Q12 and Q14 of design/mqtt.md are checked; Q2 not of retained messages, which a new subscriber may
+back, also to the node's next life, where they set their subscriptions again. Every payload is a number of its own. Q1
+to Q5, Q8, Q11, Q12, Q14 and Q15 of design/mqtt.md are checked; Q2 not of retained messages, which a new subscriber may
 get from the table and, a moment later, live.
 """
 from __future__ import annotations
@@ -44,6 +44,8 @@ from jgroups_py.blocks.mqtt.codec.packets import (
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.federation.group_link import GroupLink, lost_counter
 from jgroups_py.blocks.mqtt.federation.options import FederationOptions
+from jgroups_py.blocks.mqtt.federation.tables import key_of
+from jgroups_py.blocks.mqtt.federation.wire import RETAINED, SiteMessage, decode_frame, read_message
 from jgroups_py.model.address import Address, ProxyUUID
 from jgroups_py.model.batch import Flag
 from jgroups_py.model.errors import ChannelError
@@ -62,21 +64,29 @@ FILTERS: dict[str, tuple[str, ...]] = {
     "+/1": ("a/1", "b/1", "kept/1"), "b/#": ("b/1", "b"), "+": ("b", "wills"), "wills": ("wills",)}
 """Filter -> the topics here that it matches."""
 KEPT = ("kept/1", "kept/2")
+RULES: dict[str, tuple[str, ...]] = {
+    "a/#": ("a/1", "a/2"), "+/1": ("a/1", "b/1", "kept/1"), "b/#": ("b/1", "b"), "+": ("b", "wills"),
+    "kept/#": KEPT, "kept/2": ("kept/2",), "wills": ("wills",)}
+"""What topics_in and topics_out are drawn from; filter -> the topics here that it matches."""
+RULE_SIZES = (0, 0, 1, 2, 3, 4)
 CLIENTS_A_NODE = 2
 ACK_TIMEOUT_NS = seconds(2)
 FOR_EVER = 1_000_000
+LATE_NS = seconds(2)
 BURST = (1, 1, 2, 3, 5, 20)
 IN_ONE_READ: tuple[tuple[int, ...], ...] = ((), (), (), (1, 2), (0, 1, 1), ())
 """By turns, the QoS of messages that a node reads together with one."""
 COUNTED = {"messages_received": "messages from peers", "events_resent": "events sent again",
            "site_messages_received": "messages from other sites", "site_filters_sent": "filters sent to sites",
+           "kept_in_site": "messages kept in their site", "dropped_topics_in": "messages that a site did not let in",
            "peer_restarts": "restarts of a peer", "parked": "messages parked", "trees_wanted": "trees asked for"}
 
 
 @attrs.define(eq=False)
 class PublishedMessage:
     """A publication of a client. due: sessions that have to get it, with the node that each is at; routed: how often a
-    node got it from the client, which repeats it to a node that does not know its session."""
+    node got it from the client, which repeats it to a node that does not know its session; sites: the other sites that
+    it may be sent to."""
 
     number: int
     publisher: str
@@ -87,13 +97,32 @@ class PublishedMessage:
     due: dict[str, MqttNode] = attrs.field(factory=dict)
     routed: int = 0
     acknowledged: bool = False
+    sites: dict[str, None] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class SiteRules:
+    """topics_in and topics_out of a site; empty: all topics."""
+
+    topics_in: tuple[str, ...] = ()
+    topics_out: tuple[str, ...] = ()
+
+    def lets_in(self, topic: str) -> bool:
+        """Whether it takes a topic from other sites."""
+        return not self.topics_in or any(topic in RULES[filter] for filter in self.topics_in)
+
+    def lets_out(self, topic: str) -> bool:
+        """Whether it gives a topic to other sites."""
+        return not self.topics_out or any(topic in RULES[filter] for filter in self.topics_out)
 
 
 class MqttRun:
     """The objects that all members of one seed share."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, has_sites: bool = False) -> None:
         self.seed = seed
+        self.has_rules = has_sites and Random(f"{seed}/rules").random() < 0.5
+        self.rules: dict[str, SiteRules] = {}
         self.session_copies = 0
         self.counts: Counter[str] = Counter()
         self.nodes: dict[str, MqttNode] = {}             # name -> its latest life
@@ -107,6 +136,8 @@ class MqttRun:
         node = MqttNode(channel, self)
         before = self.nodes.get(channel.name)
         self.nodes[channel.name] = node
+        if all(other.site != node.site for other in self.lives) and node.now_ns() > LATE_NS:
+            self.counts["sites that started late"] += 1
         self.lives.append(node)
         for number in range(CLIENTS_A_NODE):
             name = f"{channel.name}{number}"
@@ -114,6 +145,22 @@ class MqttRun:
             if before is not None:
                 client.lose_node()
         return node
+
+    def site_of(self, payload: bytes) -> str:
+        """Where a message was published."""
+        return self.messages[int(payload)].node.site
+
+    def rules_of(self, site: str) -> SiteRules:
+        """Of a site: the same for all its nodes."""
+        if site not in self.rules:
+            rng = Random(f"{self.seed}/rules/{site}")
+            drawn = [tuple(rng.sample(sorted(RULES), rng.choice(RULE_SIZES))) for _ in range(2)]
+            self.rules[site] = SiteRules(*drawn) if self.has_rules and site else SiteRules()
+        return self.rules[site]
+
+    def may_cross(self, source: str, dest: str, topic: str) -> bool:
+        """Whether a topic goes from a site to another one, or stays in its site."""
+        return source == dest or (self.rules_of(source).lets_out(topic) and self.rules_of(dest).lets_in(topic))
 
     def reached(self) -> dict[str, int]:
         """State -> how often the run reached it."""
@@ -156,13 +203,28 @@ class MqttRun:
                                f"{message.publisher} at {message.at_ns / NS_PER_S:.6f}")
 
     def check_retained(self, nodes: list[MqttNode]) -> None:
-        """Q8: one winner of each topic."""
-        found = {}
-        for node in nodes:
-            kept = {each.topic: each.payload for each in node.broker.router.retained.matching("#", node.now_ns())}
-            found[node.channel.name] = kept
-        if len({tuple(sorted(kept.items())) for kept in found.values()}) > 1:
-            raise Broken("Q8", f"retained messages differ: {found}")
+        """Q8: one winner of each topic in a site, and between sites that give the topic to each other. A site that is
+        given one has that or a newer one. Q15: it has none that it is not given."""
+        found: dict[MqttNode, dict[str, bytes]] = {node: {
+            each.topic: each.payload for each in node.broker.router.retained.matching("#", node.now_ns())}
+            for node in nodes}
+        for topic in KEPT:
+            for node in nodes:
+                payload = found[node].get(topic)
+                source = None if payload is None else self.site_of(payload)
+                if source is not None and not self.may_cross(source, node.site, topic):
+                    raise Broken("Q15", f"{node.channel.name} has {payload!r} of {topic}, which {source} does not give "
+                                        f"to {node.site}")
+                for other in nodes:
+                    there = found[other].get(topic)
+                    if there == payload or not self.may_cross(node.site, other.site, topic):
+                        continue
+                    if self.may_cross(other.site, node.site, topic):
+                        raise Broken("Q8", f"{topic} is {payload!r} at {node.channel.name} and {there!r} at "
+                                           f"{other.channel.name}")
+                    if source == node.site and not other.has_newer(topic, node):
+                        raise Broken("Q8", f"{other.channel.name} has {there!r} of {topic}, and {node.channel.name} at "
+                                           f"{node.site} has {payload!r}, which is newer")
 
 
 class MqttNode(jg.Receiver):
@@ -175,7 +237,8 @@ class MqttNode(jg.Receiver):
         rng = Random(f"{run.seed}/{channel.name}/{len(run.lives)}")
         options = FederationOptions(
             name=channel.name, keep_peer_s=600.0, window_bytes=rng.choice((2_000, 1 << 20)),
-            batch_bytes=rng.choice((500, 64 << 10)), session_copies=run.session_copies)
+            batch_bytes=rng.choice((500, 64 << 10)), session_copies=run.session_copies,
+            topics_in=run.rules_of(self.site).topics_in, topics_out=run.rules_of(self.site).topics_out)
         self.core = FederationCore(
             options, rng, now_ns=self.now_ns(),
             wall_offset_ns=seconds(1_000_000) + rng.randrange(-seconds(1), seconds(1)))
@@ -239,10 +302,20 @@ class MqttNode(jg.Receiver):
         except ChannelError:
             self.run.counts["frames refused by the channel"] += 1
 
-    def send_to_sites(self, frames: Sequence[bytes], tokens: Sequence[int]) -> None:
-        """See group_link.Carrier. A simulated channel has no receipts: acknowledgements do not wait for one."""
+    def send_to_sites(self, frames: Sequence[bytes], tokens: Sequence[int], sites: tuple[str, ...] | None) -> None:
+        """See group_link.Carrier. A simulated channel has no receipts: acknowledgements do not wait for one. Q5: each
+        message goes to sites that may want it alone; Q15: and that it may go to."""
+        self.run.counts["messages for some of the sites"] += 0 if sites is None else len(frames)
+        for frame in map(decode_frame, frames):
+            if isinstance(frame, SiteMessage):
+                message = self.run.messages[int(read_message(frame.body, 0).publication.payload or 0)]
+                for site in self.core.sites.others if sites is None else sites:
+                    if site not in message.sites:
+                        may = self.run.may_cross(self.site, site, message.topic)
+                        raise Broken("Q5" if may else "Q15", f"{self.channel.name} sends {message.number} about "
+                                                             f"{message.topic} to {site}")
         try:
-            self.channel.send_batch(None, frames)
+            self.channel.send_for_sites(sites, frames)
         except ChannelError:
             self.run.counts["frames refused by the channel"] += len(frames)
         self.core.sites_have(tokens)
@@ -308,9 +381,25 @@ class MqttNode(jg.Receiver):
         """Q14 across sites: what this node takes another site for is what its brokers want."""
         for name, known in self.core.sites.others.items():
             wanted = {filter for node in nodes if node.site == name for filter in node.core.own.filters}
-            if set(known.filters) != wanted or not known.incarnation:
+            needed = {filter for filter in wanted if any(map(self.run.rules_of(name).lets_in, FILTERS[filter]))}
+            if not needed <= set(known.filters) <= wanted or not known.incarnation:
                 raise Broken("Q14", f"{self.channel.name} takes {sorted(known.filters)} for the filters of {name}: "
                                     f"{sorted(wanted)}")
+
+    def has_newer(self, topic: str, other: MqttNode) -> bool:
+        """Whether this node's table has what another one's has of a topic, or something newer, or its deletion."""
+        here, there = (node.core.tables[RETAINED] for node in (self, other))
+        key = key_of(topic)
+        entry, wanted = here.entries.get(key) or here.deleted.get(key), there.entries[key]
+        return entry is not None and entry.version >= wanted.version
+
+    def may_want(self, site: str, topic: str) -> bool:
+        """Whether a message of this node may go to another site: it may cross, and the site has a filter, or this node
+        does not know its filters, or its rules."""
+        known = self.core.sites.others[site]
+        return self.run.rules_of(self.site).lets_out(topic) and (
+            not known.incarnation or (self.run.rules_of(site).lets_in(topic) and any(
+                topic in FILTERS[filter] for filter in known.filters)))
 
     def knows(self, other: MqttNode, filter: str) -> bool:
         """Whether this node was told of a filter of another one's present life."""
@@ -462,13 +551,14 @@ class MqttClient:
         """The node gets a message now: the sessions that it must reach are those that the node was told of."""
         node = self.node
         message.routed += 1
+        message.sites.update((site, None) for site in node.core.sites.others if node.may_want(site, message.topic))
         message.node, message.at_ns, message.due = node, node.now_ns(), {}
         for client in self.run.clients.values():
             home = self.run.nodes.get(client.home)
             if home is None or not client.life or client.session_node is not home:
                 continue
             if any(message.topic in FILTERS[filter] and (home is node or node.knows(home, filter))
-                   for filter in client.filters):
+                   for filter in client.filters) and self.run.may_cross(node.site, home.site, message.topic):
                 message.due[client.session] = home
 
     session_node: MqttNode | None = None                 # where the session of `life` is
@@ -515,6 +605,9 @@ class MqttClient:
         told = f"{self.session} got {number} of {message.publisher}"
         if not any(message.topic in FILTERS[filter] for filter in self.ever):
             raise Broken("Q4", f"{told} about {message.topic}, which no filter of {sorted(self.ever)} matches")
+        if not self.run.may_cross(message.node.site, self.node.site, message.topic):
+            raise Broken("Q15", f"{told} about {message.topic}, which {message.node.site} does not give to "
+                                f"{self.node.site}")
         if times[number] > max(1, message.routed) and message.topic not in KEPT and not output.dup:
             raise Broken("Q2", f"{told} {times[number]} times; it was routed {message.routed} times")
         key = self.session, message.publisher, message.topic, message.qos
@@ -574,7 +667,7 @@ def act(node: MqttNode, rng: Random) -> None:
 
 def run(seed: int, part: PlanPart = WHOLE, keep: bool = False, profile: str = PROFILE) -> Outcome:
     """Run a seed, or a part of it."""
-    shared = MqttRun(seed)
+    shared = MqttRun(seed, has_sites=profile == SITES_PROFILE)
     outcome = Trial(profile, shared.start, act, at_end=shared.at_end, sends_for_ever=True).run(seed, part, keep=keep)
     return attrs.evolve(outcome, reached={**outcome.reached, **shared.reached()})
 
