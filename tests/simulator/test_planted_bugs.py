@@ -16,7 +16,7 @@ THOROUGH = ("SYNC before dissemination", "views of sites go forward", "losses vo
             "the site table is kept with the hold", "a site that is known only from disk", "a suspicion ends",
             "failed members are tried again", "incarnations with one name are distinguished",
             "answers to older interests do not count", "a subscription begins with the relay's answer",
-            "all report before a message is safe", "a credential is proven")
+            "all report before a message is safe", "a credential is proven", "sites with rules compare what they give")
 """Left to `tox -e safeguards`: these need more seeds."""
 OF_REPLICAS = ("a majority acknowledges", "votes go to newer logs", "one vote an epoch",
                "entries must follow on the log", "acknowledged after commit")

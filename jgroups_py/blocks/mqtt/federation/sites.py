@@ -474,6 +474,14 @@ class Sites:
                  "topics_in": list(site.lets_in.filters), "topics_out": list(site.lets_out.filters),
                  **(self._way_to(site, topic) if topic else {})} for site in self.others.values()]
 
+    def way_of(self, topic: str) -> dict[str, Any]:
+        """What becomes of a message to a topic that is published here, at each other site; {} without RELAY."""
+        if not self.name:
+            return {}
+        return {"site": self.name, "leaves_site": self.may_leave(topic), "enters_site": self.may_enter(topic),
+                "sites": [{"site": site.name, "status": site.status, **self._way_to(site, topic)}
+                          for site in self.others.values()]}
+
     def _way_to(self, site: OtherSite, topic: str) -> dict[str, Any]:
         """What becomes of a message to a topic that is published here, for one site."""
         filters = [filter for filter in site.filters if filter_matches(split_shared(filter)[1], topic)]

@@ -5,6 +5,8 @@
     peers            the nodes that it would go to, by their filters; what waits for them
     retained         the message that a new subscriber gets now
     acknowledgement  which nodes PUBACK or PUBREC waits for
+
+With RELAY, `sites` and `leaves_site` of the federation stand beside these (Sites.way_of).
 """
 from __future__ import annotations
 
