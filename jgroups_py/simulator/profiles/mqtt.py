@@ -39,7 +39,7 @@ class MqttSitesProfile(RelayCrashProfile):
 
     def make_plan(self) -> Plan:
         plan = super().make_plan()
-        rng = Random(f"{self.seed}/late site")           # of its own: the other draws are as they were
+        rng = Random(f"{self.seed}/late")           # of its own: the other draws are as they were
         if rng.random() >= LATE_SHARE:
             return plan
         late = rng.choice(list(plan.sites))

@@ -5,7 +5,7 @@ Here is profile mqtt-sites: several sites with RELAY, in half of the seeds with 
 Clients that go from node to node, of profile mqtt, are in mqtt_roaming.py. Every member is a node: a broker, its
 federation, and a link on the simulated channel. Clients belong to a node; they publish, subscribe, vanish and come
 back, also to the node's next life, where they set their subscriptions again. Every payload is a number of its own. Q1
-to Q5, Q8, Q11, Q12, Q14 and Q15 of design/mqtt.md are checked; Q2 not of retained messages, which a new subscriber may
+to Q6, Q8, Q11, Q12, Q14 and Q15 of design/mqtt.md are checked; Q2 not of retained messages, which a new subscriber may
 get from the table and, a moment later, live.
 """
 from __future__ import annotations
@@ -64,6 +64,9 @@ FILTERS: dict[str, tuple[str, ...]] = {
     "+/1": ("a/1", "b/1", "kept/1"), "b/#": ("b/1", "b"), "+": ("b", "wills"), "wills": ("wills",)}
 """Filter -> the topics here that it matches."""
 KEPT = ("kept/1", "kept/2")
+SHARED, SHARED_TOPIC = "$share/g/a/1", "a/1"
+"""In seeds with rules, some clients are members of this; its messages have an identifier."""
+MATCHED = {**FILTERS, SHARED: (SHARED_TOPIC,)}
 RULES: dict[str, tuple[str, ...]] = {
     "a/#": ("a/1", "a/2"), "+/1": ("a/1", "b/1", "kept/1"), "b/#": ("b/1", "b"), "+": ("b", "wills"),
     "kept/#": KEPT, "kept/2": ("kept/2",), "wills": ("wills",)}
@@ -73,6 +76,8 @@ CLIENTS_A_NODE = 2
 ACK_TIMEOUT_NS = seconds(2)
 FOR_EVER = 1_000_000
 LATE_NS = seconds(2)
+SHARING = 0.05
+"""How often a client becomes a member of SHARED, or ends that, in seeds with rules."""
 BURST = (1, 1, 2, 3, 5, 20)
 IN_ONE_READ: tuple[tuple[int, ...], ...] = ((), (), (), (1, 2), (0, 1, 1), ())
 """By turns, the QoS of messages that a node reads together with one."""
@@ -86,7 +91,8 @@ COUNTED = {"messages_received": "messages from peers", "events_resent": "events 
 class PublishedMessage:
     """A publication of a client. due: sessions that have to get it, with the node that each is at; routed: how often a
     node got it from the client, which repeats it to a node that does not know its session; sites: the other sites that
-    it may be sent to."""
+    it may be sent to; members: clients that share it -> their membership, and their nodes; was_shared: how often one of
+    them got it."""
 
     number: int
     publisher: str
@@ -98,6 +104,8 @@ class PublishedMessage:
     routed: int = 0
     acknowledged: bool = False
     sites: dict[str, None] = attrs.field(factory=dict)
+    members: dict[str, tuple[int, MqttNode]] = attrs.field(factory=dict)
+    was_shared: int = 0
 
 
 @attrs.frozen
@@ -121,7 +129,7 @@ class MqttRun:
 
     def __init__(self, seed: int, has_sites: bool = False) -> None:
         self.seed = seed
-        self.has_rules = has_sites and Random(f"{seed}/rules").random() < 0.5
+        self.has_rules = has_sites and Random(f"{seed}/topic rules").random() < 0.5
         self.rules: dict[str, SiteRules] = {}
         self.session_copies = 0
         self.counts: Counter[str] = Counter()
@@ -153,7 +161,7 @@ class MqttRun:
     def rules_of(self, site: str) -> SiteRules:
         """Of a site: the same for all its nodes."""
         if site not in self.rules:
-            rng = Random(f"{self.seed}/rules/{site}")
+            rng = Random(f"{self.seed}/topic rules/{site}")
             drawn = [tuple(rng.sample(sorted(RULES), rng.choice(RULE_SIZES))) for _ in range(2)]
             self.rules[site] = SiteRules(*drawn) if self.has_rules and site else SiteRules()
         return self.rules[site]
@@ -187,6 +195,18 @@ class MqttRun:
         for message in self.messages.values():
             for session, node in message.due.items():
                 self.check_arrival(message, session, node, nodes)
+            self.check_shared(message, nodes)
+
+    def check_shared(self, message: PublishedMessage, nodes: list[MqttNode]) -> None:
+        """Q6: a member in some site that may have it had it. Excused: a member that has left since, or whose node has
+        ended; a publisher's node that has."""
+        if (not message.qos or not message.acknowledged or not message.members or message.was_shared
+                or message.node not in nodes):
+            return
+        if all(node in nodes and self.clients[name].membership == since
+               for name, (since, node) in message.members.items()):
+            raise Broken("Q6", f"no member of {SHARED} got {message.number} of {message.publisher} at "
+                               f"{message.node.site}: {sorted(message.members)}")
 
     def check_arrival(self, message: PublishedMessage, session: str, node: MqttNode, nodes: list[MqttNode]) -> None:
         """Q1. Excused: a session whose node is gone; a publisher's node that is gone, with what it had for a peer that
@@ -381,7 +401,7 @@ class MqttNode(jg.Receiver):
         """Q14 across sites: what this node takes another site for is what its brokers want."""
         for name, known in self.core.sites.others.items():
             wanted = {filter for node in nodes if node.site == name for filter in node.core.own.filters}
-            needed = {filter for filter in wanted if any(map(self.run.rules_of(name).lets_in, FILTERS[filter]))}
+            needed = {filter for filter in wanted if any(map(self.run.rules_of(name).lets_in, MATCHED[filter]))}
             if not needed <= set(known.filters) <= wanted or not known.incarnation:
                 raise Broken("Q14", f"{self.channel.name} takes {sorted(known.filters)} for the filters of {name}: "
                                     f"{sorted(wanted)}")
@@ -399,7 +419,7 @@ class MqttNode(jg.Receiver):
         known = self.core.sites.others[site]
         return self.run.rules_of(self.site).lets_out(topic) and (
             not known.incarnation or (self.run.rules_of(site).lets_in(topic) and any(
-                topic in FILTERS[filter] for filter in known.filters)))
+                topic in MATCHED[filter] for filter in known.filters)))
 
     def knows(self, other: MqttNode, filter: str) -> bool:
         """Whether this node was told of a filter of another one's present life."""
@@ -423,6 +443,7 @@ class MqttClient:
         self.will = 0
         self.decoder = Decoder(SentBy.SERVER, ProtocolVersion.MQTT_5)
         self.filters: dict[str, int] = {}
+        self.is_member, self.membership = False, 0       # of SHARED; another number when its messages may be lost
         self.ever: dict[str, None] = {}                  # filters that it had at any time
         self.unacknowledged: dict[int, PublishPacket | None] = {}    # None: PUBREC came
         self.numbers: dict[int, int] = {}                # packet id -> number
@@ -463,8 +484,11 @@ class MqttClient:
         else:
             self.life += 1
             self.received_2.clear()
+            self.membership += 1
             for filter, qos in self.filters.items():
                 self.send(SubscribePacket(self.next_id(), (Subscription(filter, qos),)))
+            if self.is_member:
+                self.share()
         for packet_id, publish in list(self.unacknowledged.items()):
             if publish is None and packet.session_present:
                 self.send(PubRelPacket(packet_id))
@@ -519,6 +543,18 @@ class MqttClient:
             self.send(UnsubscribePacket(self.next_id(), (filter,)))
         elif action in ("vanish", "leave"):
             self.leave(with_will=action == "vanish")
+        if self.run.has_rules and self.connection and rng.random() < SHARING:
+            self.is_member = not self.is_member
+            self.membership += 1
+            if self.is_member:
+                self.share()
+            else:
+                self.send(UnsubscribePacket(self.next_id(), (SHARED,)))
+
+    def share(self) -> None:
+        """Become a member."""
+        self.send(SubscribePacket(self.next_id(), (Subscription(SHARED, 2),),
+                                  Properties(subscription_identifiers=(1,))))
 
     def message(self, topic: str, qos: int, packet_id: int) -> PublishedMessage:
         number = len(self.run.messages) + 1
@@ -552,7 +588,7 @@ class MqttClient:
         node = self.node
         message.routed += 1
         message.sites.update((site, None) for site in node.core.sites.others if node.may_want(site, message.topic))
-        message.node, message.at_ns, message.due = node, node.now_ns(), {}
+        message.node, message.at_ns, message.due, message.members = node, node.now_ns(), {}, {}
         for client in self.run.clients.values():
             home = self.run.nodes.get(client.home)
             if home is None or not client.life or client.session_node is not home:
@@ -560,6 +596,9 @@ class MqttClient:
             if any(message.topic in FILTERS[filter] and (home is node or node.knows(home, filter))
                    for filter in client.filters) and self.run.may_cross(node.site, home.site, message.topic):
                 message.due[client.session] = home
+            if (client.is_member and message.topic == SHARED_TOPIC and (home is node or node.knows(home, SHARED))
+                    and self.run.may_cross(node.site, home.site, SHARED_TOPIC)):
+                message.members[client.name] = client.membership, home
 
     session_node: MqttNode | None = None                 # where the session of `life` is
 
@@ -600,14 +639,39 @@ class MqttClient:
             self.answer(PubRecPacket(output.packet_id))
             return
         self.run.counts["messages delivered"] += 1
-        times = self.had[self.session]
+        if packet.properties.subscription_identifiers:
+            self.got_as_member(message)
+        else:
+            self.got_plain(message, output)
+        if output.qos == 1:
+            self.answer(PubAckPacket(output.packet_id))
+        elif output.qos == 2:
+            self.received_2[output.packet_id] = None
+            self.answer(PubRecPacket(output.packet_id))
+
+    def got_as_member(self, message: PublishedMessage) -> None:
+        """By the shared subscription."""
+        self.run.counts["messages of shared subscriptions"] += 1
+        message.was_shared += 1
+        told = f"{self.session} got {message.number} of {message.publisher} about {message.topic}"
+        if message.topic != SHARED_TOPIC:
+            raise Broken("Q4", f"{told} by {SHARED}")
+        self.check_entered(message, told)
+
+    def check_entered(self, message: PublishedMessage, told: str) -> None:
+        """Q15."""
+        source = message.node.site
+        if not self.run.may_cross(source, self.node.site, message.topic):
+            raise Broken("Q15", f"{told}, which {source} does not give to {self.node.site}")
+
+    def got_plain(self, message: PublishedMessage, output: SendPublish) -> None:
+        """By plain filters."""
+        number, times = message.number, self.had[self.session]
         times[number] += 1
         told = f"{self.session} got {number} of {message.publisher}"
         if not any(message.topic in FILTERS[filter] for filter in self.ever):
             raise Broken("Q4", f"{told} about {message.topic}, which no filter of {sorted(self.ever)} matches")
-        if not self.run.may_cross(message.node.site, self.node.site, message.topic):
-            raise Broken("Q15", f"{told} about {message.topic}, which {message.node.site} does not give to "
-                                f"{self.node.site}")
+        self.check_entered(message, f"{told} about {message.topic}")
         if times[number] > max(1, message.routed) and message.topic not in KEPT and not output.dup:
             raise Broken("Q2", f"{told} {times[number]} times; it was routed {message.routed} times")
         key = self.session, message.publisher, message.topic, message.qos
@@ -615,11 +679,6 @@ class MqttClient:
             if number < self.highest.get(key, 0):
                 raise Broken("Q3", f"{told} behind {self.highest[key]}")
             self.highest[key] = number
-        if output.qos == 1:
-            self.answer(PubAckPacket(output.packet_id))
-        elif output.qos == 2:
-            self.received_2[output.packet_id] = None
-            self.answer(PubRecPacket(output.packet_id))
 
     def answered(self, packet: Packet) -> None:
         if isinstance(packet, ConnAckPacket):
