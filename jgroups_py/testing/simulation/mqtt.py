@@ -400,9 +400,11 @@ class MqttNode(jg.Receiver):
     def check_sites(self, nodes: list[MqttNode]) -> None:
         """Q14 across sites: what this node takes another site for is what its brokers want."""
         for name, known in self.core.sites.others.items():
-            wanted = {filter for node in nodes if node.site == name for filter in node.core.own.filters}
-            needed = {filter for filter in wanted if any(map(self.run.rules_of(name).lets_in, MATCHED[filter]))}
-            if not needed <= set(known.filters) <= wanted or not known.incarnation:
+            wanted = {filter: None for node in nodes if node.site == name for filter in node.core.own.filters}
+            lets_in = self.run.rules_of(name).lets_in
+            needed = [filter for filter in wanted if any(map(lets_in, MATCHED[filter]))]
+            if not known.incarnation or any(filter not in wanted for filter in known.filters) or any(
+                    filter not in known.filters for filter in needed):
                 raise Broken("Q14", f"{self.channel.name} takes {sorted(known.filters)} for the filters of {name}: "
                                     f"{sorted(wanted)}")
 

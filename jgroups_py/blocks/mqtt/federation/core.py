@@ -1065,6 +1065,11 @@ class FederationCore:
         self.counters.add("messages_received", messages)
         if unwanted:
             self.counters.add("dropped_unwanted", unwanted)
+        self._hold_ack(peer, now_ns)
+
+    def _hold_ack(self, peer: FederationPeer, now_ns: int) -> None:
+        """What has just been carried out is acknowledged once the copies of the sessions here have it, and so have the
+        nodes that sessions have moved to: its publishers wait for that."""
         onward, self._onward = self._onward, 0
         if onward:
             self._tokens[onward] -= 1                    # what it was given at its making
@@ -1073,8 +1078,6 @@ class FederationCore:
                 onward = 0
         is_dirty = self.copies.is_dirty
         if is_dirty or onward or peer.held_acks:
-            # Its publishers wait until the copies of the sessions here have what it brought, and nodes that sessions
-            # have moved to, with the copies there.
             held = peer.hold_ack(is_dirty + (onward > 0))
             if is_dirty:
                 self.copies.wait(lambda: self._ack_freed(peer, held))
