@@ -60,16 +60,18 @@ from jgroups_py.testing.simulation.trial import Trial
 PROFILE, SITES_PROFILE = "mqtt", "mqtt-sites"
 TOPICS = ("a/1", "a/2", "b/1", "b")
 FILTERS: dict[str, tuple[str, ...]] = {
-    "a/+": ("a/1", "a/2"), "a/1": ("a/1",), "#": (*TOPICS, "wills", "kept/1", "kept/2"),
+    "a/+": ("a/1", "a/2"), "a/1": ("a/1",), "#": (*TOPICS, "wills", "kept/1", "kept/2", "kept/3"),
     "+/1": ("a/1", "b/1", "kept/1"), "b/#": ("b/1", "b"), "+": ("b", "wills"), "wills": ("wills",)}
 """Filter -> the topics here that it matches."""
-KEPT = ("kept/1", "kept/2")
+KEPT, EARLY = ("kept/1", "kept/2"), "kept/3"
+RETAINED_TOPICS = (*KEPT, EARLY)
+"""EARLY: in seeds with rules, set before a site that starts late is there, and not again."""
 SHARED, SHARED_TOPIC = "$share/g/a/1", "a/1"
 """In seeds with rules, some clients are members of this; its messages have an identifier."""
 MATCHED = {**FILTERS, SHARED: (SHARED_TOPIC,)}
 RULES: dict[str, tuple[str, ...]] = {
     "a/#": ("a/1", "a/2"), "+/1": ("a/1", "b/1", "kept/1"), "b/#": ("b/1", "b"), "+": ("b", "wills"),
-    "kept/#": KEPT, "kept/2": ("kept/2",), "wills": ("wills",)}
+    "kept/#": RETAINED_TOPICS, "kept/2": ("kept/2",), "wills": ("wills",)}
 """What topics_in and topics_out are drawn from; filter -> the topics here that it matches."""
 RULE_SIZES = (0, 0, 1, 2, 3, 4)
 CLIENTS_A_NODE = 2
@@ -228,7 +230,7 @@ class MqttRun:
         found: dict[MqttNode, dict[str, bytes]] = {node: {
             each.topic: each.payload for each in node.broker.router.retained.matching("#", node.now_ns())}
             for node in nodes}
-        for topic in KEPT:
+        for topic in RETAINED_TOPICS:
             for node in nodes:
                 payload = found[node].get(topic)
                 source = None if payload is None else self.site_of(payload)
@@ -524,6 +526,8 @@ class MqttClient:
         """One operation."""
         if not self.connection:
             self.come()
+            if self.run.has_rules and self.node.now_ns() < LATE_NS:
+                self.publish(EARLY, 1, retain=True)
             return
         action, = rng.choices(("publish", "retain", "subscribe", "unsubscribe", "vanish", "leave"), (30, 2, 3, 1, 1, 1))
         filter = rng.choice(tuple(FILTERS))
@@ -674,7 +678,7 @@ class MqttClient:
         if not any(message.topic in FILTERS[filter] for filter in self.ever):
             raise Broken("Q4", f"{told} about {message.topic}, which no filter of {sorted(self.ever)} matches")
         self.check_entered(message, f"{told} about {message.topic}")
-        if times[number] > max(1, message.routed) and message.topic not in KEPT and not output.dup:
+        if times[number] > max(1, message.routed) and message.topic not in RETAINED_TOPICS and not output.dup:
             raise Broken("Q2", f"{told} {times[number]} times; it was routed {message.routed} times")
         key = self.session, message.publisher, message.topic, message.qos
         if message.routed == 1 and message.topic in TOPICS and times[number] == 1 and not output.dup:
