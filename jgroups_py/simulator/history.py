@@ -47,12 +47,13 @@ class InstalledView(HistoryEntry):
 
 @attrs.frozen(eq=False)
 class MessageSent(HistoryEntry):
-    """send(p, m, V) for each payload; view None: p had no view."""
+    """send(p, m, V) for each payload; view None: p had no view. sites: the other sites that it is for; None: all."""
 
     dest: Address | None
     payloads: tuple[bytes, ...]
     flags: int
     view: View | None
+    sites: tuple[str, ...] | None = None
 
 
 @attrs.frozen(eq=False)

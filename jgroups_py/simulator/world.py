@@ -31,7 +31,7 @@ from jgroups_py.simulator.process import App, Process
 from jgroups_py.simulator.secrets import REVOKED, TRUST, VirtualSecrets, token_of, virtual_key, with_auth, with_encrypt
 from jgroups_py.simulator.stalls import Stalls
 from jgroups_py.simulator.tokens import issue
-from jgroups_py.wire.topic_headers import topic_header
+from jgroups_py.wire.topic_headers import sites_of, topic_header
 
 BRIDGE_KEYRING = "bridge.keys"
 
@@ -260,7 +260,8 @@ class World(Engine):
         process = self._sender(name)
         to = self.address(dest) if isinstance(dest, str) else dest
         batch = Batch(process.me, to, tuple(payloads), headers, int(flags))
-        self.history.add(h.MessageSent(self.now_ns, process.me, to, batch.payloads, batch.flags, process.view))
+        self.history.add(h.MessageSent(self.now_ns, process.me, to, batch.payloads, batch.flags, process.view,
+                                       sites_of(headers)))
         process.node.send(batch, self.now_ns)
         self._settle(process)
 

@@ -1,4 +1,4 @@
-"""Headers of topics: the topic of a batch, and what was filtered out of one.
+"""Headers of topics and of sites: what a batch is about, which sites it is for, and what was filtered out of one.
 
 They are beside the frame, not in protocols/topics/, because every member must be able to read them: a frame with an
 unknown header cannot be decoded.
@@ -77,6 +77,13 @@ class PassedBy(Header):
     topics: Interest = wire.field(INTEREST)
 
 
+@wire.header(proto=TOPICS_ID, kind=6)
+class ForSites(Header):
+    """The batch is for members of the sites in `names`, beside those of its own; others get its numbers alone."""
+
+    names: tuple[str, ...] = wire.field(wire.sequence(wire.NAME))
+
+
 @lru_cache(maxsize=1024)
 def topic_header(topic: str | int) -> Topic:
     """The header of a topic, in its compact form if it has one."""
@@ -90,6 +97,20 @@ def topic_of(headers: tuple[Header, ...]) -> str | None:
     for header in headers:
         if isinstance(header, Topic):
             return header.topic
+    return None
+
+
+@lru_cache(maxsize=1024)
+def for_sites(names: tuple[str, ...]) -> ForSites:
+    """The header of batches for these sites."""
+    return ForSites(names)
+
+
+def sites_of(headers: tuple[Header, ...]) -> tuple[str, ...] | None:
+    """The other sites that a batch with these headers is for; None: all."""
+    for header in headers:
+        if header.__class__ is ForSites:
+            return header.names
     return None
 
 

@@ -4,7 +4,7 @@ from jgroups_py.model.topics import EVERYTHING, interest_in
 from jgroups_py.model.view import ViewId
 from jgroups_py.protocols.relay.headers import SiteInterestHeader
 from jgroups_py.protocols.topics.headers import InterestConfirmed, InterestHeader
-from jgroups_py.wire.topic_headers import PassedBy, TopicName, TopicNumber
+from jgroups_py.wire.topic_headers import ForSites, PassedBy, TopicName, TopicNumber
 
 A = Address(bytes(range(16)))
 
@@ -15,6 +15,7 @@ CASES = [
     (InterestHeader(ViewId(7, A), 3, EVERYTHING),
      "0012 04 0000002d 0000000000000007 000102030405060708090a0b0c0d0e0f 0000000000000003 01 0000000000000000"
      "00000000"),
+    (ForSites(("LON", "SFO")), "0012 06 0000000e 00000002 0003 4c4f4e 0003 53464f"),
     (InterestConfirmed({A: 3}), "0012 05 0000001c 00000001 000102030405060708090a0b0c0d0e0f 0000000000000003"),
     (SiteInterestHeader(interest_in("orders")), "0010 1e 00000015 00 0000000000000000 00000001 0006 6f7264657273"),
 ]

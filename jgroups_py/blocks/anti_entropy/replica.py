@@ -18,7 +18,7 @@ to a copy that lists or sends an older entry of the key. Copies with equal entri
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -78,7 +78,8 @@ class Change:
 
 
 class Replica:
-    """One copy. `me`: its writer; `wall`, an argument of every call: the time of day in a unit common to all copies."""
+    """One copy. `me`: its writer; `wall`, an argument of every call: the time of day in a unit common to all copies.
+    watchers: called with the key of each entry that was set, replaced or deleted (part.py)."""
 
     COUNTERS = declare(
         counter("nodes_differing", "Nodes of the hash tree in which two copies differed."),
@@ -101,6 +102,7 @@ class Replica:
         self.context = CausalContext(self.settings.forget_after)
         self.tree = HashTree()
         self.counters = Counters(table(self.COUNTERS))
+        self.watchers: list[Callable[[bytes], None]] = []
 
     # --- as a table ---------------------------------------------------------------------------------------------------
 
@@ -140,6 +142,8 @@ class Replica:
             self.deleted.pop(entry.key, None)
             self.entries[entry.key] = entry
             self.tree.put(entry.key, entry.mark)
+        for watcher in self.watchers:
+            watcher(entry.key)
         old = None if before is None else before.value
         return None if old == entry.value else Change(entry.key, old, entry.value, entry.version)
 
@@ -185,7 +189,7 @@ class Replica:
         elif kind == SUMMARY:
             replies = self._summarised(wire.TEXT.read(reader), dict(read_held(reader)))
         elif kind == PULL:
-            replies = list(self._pushes(self.entries[key] for key in _KEYS.read(reader) if key in self.entries))
+            replies = list(self.pushes(self.entries[key] for key in _KEYS.read(reader) if key in self.entries))
         elif kind == PUSH:
             changes, replies = self._pushed(read_entries(reader), wall)
         else:
@@ -230,7 +234,10 @@ class Replica:
             yield _message(COMPARE, _writes(_NODES, deeper))
 
     def _summary(self, node: str) -> bytes:
-        held = [(key, self.entries[key].version) for key in self.tree.keys_of(node)]
+        return self._summary_of(node, self.tree.keys_of(node))
+
+    def _summary_of(self, node: str, keys: Iterable[bytes]) -> bytes:
+        held = [(key, self.entries[key].version) for key in keys]
 
         def body(out: bytearray) -> None:
             wire.TEXT.write(node, out)
@@ -247,11 +254,14 @@ class Replica:
                 and (key not in self.entries or self.entries[key].version < version)]
         push = [self.entries[key] for key in self.tree.keys_of(node)
                 if key not in versions or versions[key] < self.entries[key].version]
-        self.counters.add("pulled", len(pull))
-        pulls = [_message(PULL, _writes(_KEYS, tuple(keys))) for keys in self._batches(pull, _key_bytes)]
-        return [*pulls, *self._pushes([*marks, *push])]
+        return [*self.pulls(pull), *self.pushes([*marks, *push])]
 
-    def _pushes(self, entries: Iterable[Entry]) -> Iterator[bytes]:
+    def pulls(self, keys: Sequence[bytes]) -> list[bytes]:
+        """PULL messages for these keys."""
+        self.counters.add("pulled", len(keys))
+        return [_message(PULL, _writes(_KEYS, tuple(batch))) for batch in self._batches(keys, _key_bytes)]
+
+    def pushes(self, entries: Iterable[Entry]) -> Iterator[bytes]:
         """PUSH messages with these entries, up to `max_reply_bytes`."""
         sent = 0
         for batch in self._batches(entries, _entry_bytes):
@@ -275,7 +285,12 @@ class Replica:
 
     def _pushed(self, entries: Iterable[Entry], wall: int) -> tuple[list[Change], list[bytes]]:
         """Handle pushed entries; answer those that were deleted here with their marks."""
-        changes, marks = [], []
+        changes, marks = self.take_pushed(entries, wall)
+        return changes, list(self.pushes(marks))
+
+    def take_pushed(self, entries: Iterable[Entry], wall: int) -> tuple[list[Change], list[Entry]]:
+        """Keep pushed entries that win: the changes, and the marks of those that were deleted here."""
+        changes, marks = list[Change](), list[Entry]()
         for entry in entries:
             if not 0 < len(entry.key) <= MAX_KEY_BYTES or not self.clock.observe(entry.version.stamp, wall):
                 self.counters.add("refused")
@@ -288,7 +303,14 @@ class Replica:
             change = self._take(entry)
             if change is not None:
                 changes.append(change)
-        return changes, list(self._pushes(marks))
+        return changes, marks
+
+
+def pushed_entries(data: bytes) -> tuple[Entry, ...] | None:
+    """The entries of a PUSH; None: it is another message. Raises WireError."""
+    if not data or data[0] != PUSH:
+        return None
+    return read_entries(wire.Reader(data, wire.Interner(), 1))
 
 
 def _nodes(reader: wire.Reader) -> dict[str, bytes]:

@@ -39,6 +39,12 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
              peer["queued"], peer["unacknowledged"]) for peer in goes], ("queued", "under way")))
     if others:
         yield f"not to: {', '.join(others)} (no filter there matches, but of shared subscriptions)"
+    if found.get("sites"):
+        yield f"other sites, from {found['site']}:"
+        yield from _indented(as_table(("site", "status", "by", "what becomes of it"), [
+            (each["site"], each["status"], ", ".join(each["matching"]) or "-",
+             "; ".join([*(["crosses"] if each["gets"] else ["stays here"]), *([each["why"]] if each["why"] else [])]))
+            for each in found["sites"]]))
     yield _retained(found["retained"])
     yield _acknowledged(found["acknowledgement"])
 

@@ -44,6 +44,8 @@ RELAY_COUNTERS = declare(
                                        "origin sends the unicasts again."),
     drop("passed_by", "Messages of which only the numbers are sent to a site, since none of their topics is "
                       "subscribed there."),
+    drop("for_other_sites", "Messages of which only the numbers are sent to a site, since their sender names the sites "
+                            "that they are for."),
     drop("passed_by_refused", "Messages of which only the numbers came though their topics are subscribed here by now; "
                               "they are requested."),
     drop("forwards_deferred", "Messages that came while a state is fetched that may hold them; they are requested "
@@ -70,7 +72,8 @@ RELAY_COUNTERS = declare(
                      "more; unicasts and requests for a state are not sent at all."),
     drop("not_taken_dropped", "Messages of a site that the trust file lets send nothing; of multicasts the numbers "
                               "count."),
-    drop("withheld_dropped", "Messages of other sites of which only the numbers came, as these withhold them."),
+    drop("withheld_dropped", "Messages of other sites of which only the numbers came, as these withhold them, or as "
+                             "they are for other sites."),
     counter("trust_files_read", "Changes of the trust file that were taken over."),
     counter("trust_files_refused", "Changes of the trust file that cannot be used; the former one counts."),
     drop("refusals_delayed", "REFUSED of a site that had this one raise its epoch a moment ago; obeyed later."),

@@ -40,7 +40,7 @@ CHECKERS: dict[str, Checker] = {
     "R9": relayed.conservation, "R10": receipts.receipts, "R11": durable.durability,
     "R12": relayed.progress,
     "O1": order.agreed, "O2": order.prefix, "O3": order.fifo, "O4": order.causal,
-    "T1": topics.unwanted, "T2": topics.unbroken,
+    "T1": topics.unwanted, "T2": topics.unbroken, "T3": topics.elsewhere,
 }
 
 

@@ -44,6 +44,7 @@ class SentMessage:
     number: int
     relay_number: int
     topic: str = ""
+    sites: tuple[str, ...] | None = None
 
     @property
     def reliable(self) -> bool:
@@ -209,7 +210,7 @@ class Facts:
             assert payload not in self.messages, f"payload {payload!r} was sent twice; checkers need unique ones"
             message = SentMessage(payload, sent.member, sent.dest, sent.flags, sent.view, sent.at_ns,
                                   len(in_order) + 1 if ordered else 0, len(numbers) + 1 if relayed else 0,
-                                  topic_of(payload))
+                                  topic_of(payload), sent.sites)
             self.messages[payload] = message
             if ordered:
                 in_order.append(message)
@@ -259,14 +260,20 @@ class Facts:
         return any(lost.member == member and lost.origin == message.sender
                    and lost.first <= message.relay_number < lost.stop for lost in self.lost)
 
-    def may_lack(self, member: Address, message: SentMessage) -> bool:
-        """Whether the member's interests excuse that it never delivered the message.
+    def is_for(self, member: Address, message: SentMessage) -> bool:
+        """Whether the message is for the member's site."""
+        return message.sites is None or self.site(member) in (*message.sites, self.site(message.sender))
 
-        They do if it was not subscribed to the topic when the message was sent, or has unsubscribed since. A
+    def may_lack(self, member: Address, message: SentMessage) -> bool:
+        """Whether the member's interests excuse that it never delivered the message, or that it is for other sites.
+
+        Interests do if it was not subscribed to the topic when the message was sent, or has unsubscribed since. A
         subscription made while the member runs takes effect at the first message of that sender about that topic
         which the member delivers afterwards; earlier messages are excused. A subscription from the member's start on
         excuses nothing.
         """
+        if not self.is_for(member, message):
+            return True
         if not message.topic or member not in self.interests:
             return False
         changes = self.interests[member]

@@ -1,4 +1,4 @@
-"""T1 and T2: the guarantees of TOPICS where interests change while messages are under way.
+"""T1 and T2: the guarantees of TOPICS where interests change while messages are under way; T3: of ForSites.
 
 Members that are subscribed to a topic all the time are judged by S5, F, L, R3 and R4 as without TOPICS.
 """
@@ -29,6 +29,15 @@ def unwanted(facts: Facts) -> Iterator[Violation]:
                 if message is not None and message.topic and not interests[entry.member].includes(message.topic):
                     yield Violation("T1", f"{facts.name(entry.member)} delivered {facts.show(payload)}, but is only "
                                     f"subscribed to {interests[entry.member]}", entry.at_ns)
+
+
+def elsewhere(facts: Facts) -> Iterator[Violation]:
+    """T3: deliver(p, m) implies that m is for p's site, if its sender named sites."""
+    for delivery, message in facts.remote_deliveries():
+        if not facts.is_for(delivery.member, message):
+            yield Violation("T3", f"{facts.name(delivery.member)} at {facts.site(delivery.member)} delivered "
+                            f"{facts.show(message.payload)}, which is for {', '.join(message.sites or ())}",
+                            delivery.at_ns)
 
 
 @attrs.frozen(eq=False)

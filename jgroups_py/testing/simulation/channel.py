@@ -24,6 +24,7 @@ from jgroups_py.model.events import Event
 from jgroups_py.model.outputs import GlobalViewInstalled, Output, SiteStatusChanged, ViewInstalled
 from jgroups_py.model.units import NS_PER_S, seconds
 from jgroups_py.runtime.send_queue import NOW
+from jgroups_py.wire.topic_headers import for_sites
 
 LIMIT_BYTES = 3 << 20                       # queued bytes of a channel and its stack above which a send has no room
 
@@ -156,6 +157,11 @@ class SimulatedChannel(BaseChannel):
         found = self._all_bytes(dest, payloads, flags)
         self._check_room()
         self._member.send(dest, found, Flag.bits(flags), self._wire_headers(headers, topic, dest))
+
+    def send_for_sites(self, sites: tuple[str, ...] | None, payloads: Iterable[bytes]) -> None:
+        """Multicast many messages that are for these other sites alone, beside the own group; None: for all."""
+        self._check_room()
+        self._member.send(None, list(payloads), 0, () if sites is None else (for_sites(sites),))
 
     def _check_room(self) -> None:
         if self._status.state is not ChannelState.CONNECTED:

@@ -1,11 +1,11 @@
 """Brokers of MQTT that federate (blocks/mqtt) on the simulator: nodes, and clients that stay at theirs.
 
-Here is profile mqtt-sites: several sites with RELAY.
+Here is profile mqtt-sites: several sites with RELAY, in half of the seeds with `topics_in` and `topics_out`.
 
 Clients that go from node to node, of profile mqtt, are in mqtt_roaming.py. Every member is a node: a broker, its
 federation, and a link on the simulated channel. Clients belong to a node; they publish, subscribe, vanish and come
-back, also to the node's next life, where they set their subscriptions again. Every payload is a number of its own. Q1,
-Q2, Q3, Q4, Q8, Q11, Q12 and Q14 of design/mqtt.md are checked; Q2 not of retained messages, which a new subscriber may
+back, also to the node's next life, where they set their subscriptions again. Every payload is a number of its own. Q1
+to Q6, Q8, Q11, Q12, Q14 and Q15 of design/mqtt.md are checked; Q2 not of retained messages, which a new subscriber may
 get from the table and, a moment later, live.
 """
 from __future__ import annotations
@@ -44,6 +44,8 @@ from jgroups_py.blocks.mqtt.codec.packets import (
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.federation.group_link import GroupLink, lost_counter
 from jgroups_py.blocks.mqtt.federation.options import FederationOptions
+from jgroups_py.blocks.mqtt.federation.tables import key_of
+from jgroups_py.blocks.mqtt.federation.wire import RETAINED, SiteMessage, decode_frame, read_message
 from jgroups_py.model.address import Address, ProxyUUID
 from jgroups_py.model.batch import Flag
 from jgroups_py.model.errors import ChannelError
@@ -58,25 +60,41 @@ from jgroups_py.testing.simulation.trial import Trial
 PROFILE, SITES_PROFILE = "mqtt", "mqtt-sites"
 TOPICS = ("a/1", "a/2", "b/1", "b")
 FILTERS: dict[str, tuple[str, ...]] = {
-    "a/+": ("a/1", "a/2"), "a/1": ("a/1",), "#": (*TOPICS, "wills", "kept/1", "kept/2"),
+    "a/+": ("a/1", "a/2"), "a/1": ("a/1",), "#": (*TOPICS, "wills", "kept/1", "kept/2", "kept/3"),
     "+/1": ("a/1", "b/1", "kept/1"), "b/#": ("b/1", "b"), "+": ("b", "wills"), "wills": ("wills",)}
 """Filter -> the topics here that it matches."""
-KEPT = ("kept/1", "kept/2")
+KEPT, EARLY = ("kept/1", "kept/2"), "kept/3"
+RETAINED_TOPICS = (*KEPT, EARLY)
+"""EARLY: in seeds with rules, set before a site that starts late is there, and not again."""
+SHARED, SHARED_TOPIC = "$share/g/a/1", "a/1"
+"""In seeds with rules, some clients are members of this; its messages have an identifier."""
+MATCHED = {**FILTERS, SHARED: (SHARED_TOPIC,)}
+RULES: dict[str, tuple[str, ...]] = {
+    "a/#": ("a/1", "a/2"), "+/1": ("a/1", "b/1", "kept/1"), "b/#": ("b/1", "b"), "+": ("b", "wills"),
+    "kept/#": RETAINED_TOPICS, "kept/2": ("kept/2",), "wills": ("wills",)}
+"""What topics_in and topics_out are drawn from; filter -> the topics here that it matches."""
+RULE_SIZES = (0, 0, 1, 2, 3, 4)
 CLIENTS_A_NODE = 2
 ACK_TIMEOUT_NS = seconds(2)
 FOR_EVER = 1_000_000
+LATE_NS = seconds(2)
+SHARING = 0.05
+"""How often a client becomes a member of SHARED, or ends that, in seeds with rules."""
 BURST = (1, 1, 2, 3, 5, 20)
 IN_ONE_READ: tuple[tuple[int, ...], ...] = ((), (), (), (1, 2), (0, 1, 1), ())
 """By turns, the QoS of messages that a node reads together with one."""
 COUNTED = {"messages_received": "messages from peers", "events_resent": "events sent again",
            "site_messages_received": "messages from other sites", "site_filters_sent": "filters sent to sites",
+           "kept_in_site": "messages kept in their site", "dropped_topics_in": "messages that a site did not let in",
            "peer_restarts": "restarts of a peer", "parked": "messages parked", "trees_wanted": "trees asked for"}
 
 
 @attrs.define(eq=False)
 class PublishedMessage:
     """A publication of a client. due: sessions that have to get it, with the node that each is at; routed: how often a
-    node got it from the client, which repeats it to a node that does not know its session."""
+    node got it from the client, which repeats it to a node that does not know its session; sites: the other sites that
+    it may be sent to; members: clients that share it -> their membership, and their nodes; was_shared: how often one of
+    them got it."""
 
     number: int
     publisher: str
@@ -87,13 +105,34 @@ class PublishedMessage:
     due: dict[str, MqttNode] = attrs.field(factory=dict)
     routed: int = 0
     acknowledged: bool = False
+    sites: dict[str, None] = attrs.field(factory=dict)
+    members: dict[str, tuple[int, MqttNode]] = attrs.field(factory=dict)
+    was_shared: int = 0
+
+
+@attrs.frozen
+class SiteRules:
+    """topics_in and topics_out of a site; empty: all topics."""
+
+    topics_in: tuple[str, ...] = ()
+    topics_out: tuple[str, ...] = ()
+
+    def lets_in(self, topic: str) -> bool:
+        """Whether it takes a topic from other sites."""
+        return not self.topics_in or any(topic in RULES[filter] for filter in self.topics_in)
+
+    def lets_out(self, topic: str) -> bool:
+        """Whether it gives a topic to other sites."""
+        return not self.topics_out or any(topic in RULES[filter] for filter in self.topics_out)
 
 
 class MqttRun:
     """The objects that all members of one seed share."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, has_sites: bool = False) -> None:
         self.seed = seed
+        self.has_rules = has_sites and Random(f"{seed}/topic rules").random() < 0.5
+        self.rules: dict[str, SiteRules] = {}
         self.session_copies = 0
         self.counts: Counter[str] = Counter()
         self.nodes: dict[str, MqttNode] = {}             # name -> its latest life
@@ -107,6 +146,8 @@ class MqttRun:
         node = MqttNode(channel, self)
         before = self.nodes.get(channel.name)
         self.nodes[channel.name] = node
+        if all(other.site != node.site for other in self.lives) and node.now_ns() > LATE_NS:
+            self.counts["sites that started late"] += 1
         self.lives.append(node)
         for number in range(CLIENTS_A_NODE):
             name = f"{channel.name}{number}"
@@ -114,6 +155,22 @@ class MqttRun:
             if before is not None:
                 client.lose_node()
         return node
+
+    def site_of(self, payload: bytes) -> str:
+        """Where a message was published."""
+        return self.messages[int(payload)].node.site
+
+    def rules_of(self, site: str) -> SiteRules:
+        """Of a site: the same for all its nodes."""
+        if site not in self.rules:
+            rng = Random(f"{self.seed}/topic rules/{site}")
+            drawn = [tuple(rng.sample(sorted(RULES), rng.choice(RULE_SIZES))) for _ in range(2)]
+            self.rules[site] = SiteRules(*drawn) if self.has_rules and site else SiteRules()
+        return self.rules[site]
+
+    def may_cross(self, source: str, dest: str, topic: str) -> bool:
+        """Whether a topic goes from a site to another one, or stays in its site."""
+        return source == dest or (self.rules_of(source).lets_out(topic) and self.rules_of(dest).lets_in(topic))
 
     def reached(self) -> dict[str, int]:
         """State -> how often the run reached it."""
@@ -140,6 +197,18 @@ class MqttRun:
         for message in self.messages.values():
             for session, node in message.due.items():
                 self.check_arrival(message, session, node, nodes)
+            self.check_shared(message, nodes)
+
+    def check_shared(self, message: PublishedMessage, nodes: list[MqttNode]) -> None:
+        """Q6: a member in some site that may have it had it. Excused: a member that has left since, or whose node has
+        ended; a publisher's node that has."""
+        if (not message.qos or not message.acknowledged or not message.members or message.was_shared
+                or message.node not in nodes):
+            return
+        if all(node in nodes and self.clients[name].membership == since
+               for name, (since, node) in message.members.items()):
+            raise Broken("Q6", f"no member of {SHARED} got {message.number} of {message.publisher} at "
+                               f"{message.node.site}: {sorted(message.members)}")
 
     def check_arrival(self, message: PublishedMessage, session: str, node: MqttNode, nodes: list[MqttNode]) -> None:
         """Q1. Excused: a session whose node is gone; a publisher's node that is gone, with what it had for a peer that
@@ -156,13 +225,28 @@ class MqttRun:
                                f"{message.publisher} at {message.at_ns / NS_PER_S:.6f}")
 
     def check_retained(self, nodes: list[MqttNode]) -> None:
-        """Q8: one winner of each topic."""
-        found = {}
-        for node in nodes:
-            kept = {each.topic: each.payload for each in node.broker.router.retained.matching("#", node.now_ns())}
-            found[node.channel.name] = kept
-        if len({tuple(sorted(kept.items())) for kept in found.values()}) > 1:
-            raise Broken("Q8", f"retained messages differ: {found}")
+        """Q8: one winner of each topic in a site, and between sites that give the topic to each other. A site that is
+        given one has that or a newer one. Q15: it has none that it is not given."""
+        found: dict[MqttNode, dict[str, bytes]] = {node: {
+            each.topic: each.payload for each in node.broker.router.retained.matching("#", node.now_ns())}
+            for node in nodes}
+        for topic in RETAINED_TOPICS:
+            for node in nodes:
+                payload = found[node].get(topic)
+                source = None if payload is None else self.site_of(payload)
+                if source is not None and not self.may_cross(source, node.site, topic):
+                    raise Broken("Q15", f"{node.channel.name} has {payload!r} of {topic}, which {source} does not give "
+                                        f"to {node.site}")
+                for other in nodes:
+                    there = found[other].get(topic)
+                    if there == payload or not self.may_cross(node.site, other.site, topic):
+                        continue
+                    if self.may_cross(other.site, node.site, topic):
+                        raise Broken("Q8", f"{topic} is {payload!r} at {node.channel.name} and {there!r} at "
+                                           f"{other.channel.name}")
+                    if source == node.site and not other.has_newer(topic, node):
+                        raise Broken("Q8", f"{other.channel.name} has {there!r} of {topic}, and {node.channel.name} at "
+                                           f"{node.site} has {payload!r}, which is newer")
 
 
 class MqttNode(jg.Receiver):
@@ -175,7 +259,8 @@ class MqttNode(jg.Receiver):
         rng = Random(f"{run.seed}/{channel.name}/{len(run.lives)}")
         options = FederationOptions(
             name=channel.name, keep_peer_s=600.0, window_bytes=rng.choice((2_000, 1 << 20)),
-            batch_bytes=rng.choice((500, 64 << 10)), session_copies=run.session_copies)
+            batch_bytes=rng.choice((500, 64 << 10)), session_copies=run.session_copies,
+            topics_in=run.rules_of(self.site).topics_in, topics_out=run.rules_of(self.site).topics_out)
         self.core = FederationCore(
             options, rng, now_ns=self.now_ns(),
             wall_offset_ns=seconds(1_000_000) + rng.randrange(-seconds(1), seconds(1)))
@@ -239,10 +324,20 @@ class MqttNode(jg.Receiver):
         except ChannelError:
             self.run.counts["frames refused by the channel"] += 1
 
-    def send_to_sites(self, frames: Sequence[bytes], tokens: Sequence[int]) -> None:
-        """See group_link.Carrier. A simulated channel has no receipts: acknowledgements do not wait for one."""
+    def send_to_sites(self, frames: Sequence[bytes], tokens: Sequence[int], sites: tuple[str, ...] | None) -> None:
+        """See group_link.Carrier. A simulated channel has no receipts: acknowledgements do not wait for one. Q5: each
+        message goes to sites that may want it alone; Q15: and that it may go to."""
+        self.run.counts["messages for some of the sites"] += 0 if sites is None else len(frames)
+        for frame in map(decode_frame, frames):
+            if isinstance(frame, SiteMessage):
+                message = self.run.messages[int(read_message(frame.body, 0).publication.payload or 0)]
+                for site in self.core.sites.others if sites is None else sites:
+                    if site not in message.sites:
+                        may = self.run.may_cross(self.site, site, message.topic)
+                        raise Broken("Q5" if may else "Q15", f"{self.channel.name} sends {message.number} about "
+                                                             f"{message.topic} to {site}")
         try:
-            self.channel.send_batch(None, frames)
+            self.channel.send_for_sites(sites, frames)
         except ChannelError:
             self.run.counts["frames refused by the channel"] += len(frames)
         self.core.sites_have(tokens)
@@ -307,10 +402,28 @@ class MqttNode(jg.Receiver):
     def check_sites(self, nodes: list[MqttNode]) -> None:
         """Q14 across sites: what this node takes another site for is what its brokers want."""
         for name, known in self.core.sites.others.items():
-            wanted = {filter for node in nodes if node.site == name for filter in node.core.own.filters}
-            if set(known.filters) != wanted or not known.incarnation:
+            wanted = {filter: None for node in nodes if node.site == name for filter in node.core.own.filters}
+            lets_in = self.run.rules_of(name).lets_in
+            needed = [filter for filter in wanted if any(map(lets_in, MATCHED[filter]))]
+            if not known.incarnation or any(filter not in wanted for filter in known.filters) or any(
+                    filter not in known.filters for filter in needed):
                 raise Broken("Q14", f"{self.channel.name} takes {sorted(known.filters)} for the filters of {name}: "
                                     f"{sorted(wanted)}")
+
+    def has_newer(self, topic: str, other: MqttNode) -> bool:
+        """Whether this node's table has what another one's has of a topic, or something newer, or its deletion."""
+        here, there = (node.core.tables[RETAINED] for node in (self, other))
+        key = key_of(topic)
+        entry, wanted = here.entries.get(key) or here.deleted.get(key), there.entries[key]
+        return entry is not None and entry.version >= wanted.version
+
+    def may_want(self, site: str, topic: str) -> bool:
+        """Whether a message of this node may go to another site: it may cross, and the site has a filter, or this node
+        does not know its filters, or its rules."""
+        known = self.core.sites.others[site]
+        return self.run.rules_of(self.site).lets_out(topic) and (
+            not known.incarnation or (self.run.rules_of(site).lets_in(topic) and any(
+                topic in MATCHED[filter] for filter in known.filters)))
 
     def knows(self, other: MqttNode, filter: str) -> bool:
         """Whether this node was told of a filter of another one's present life."""
@@ -334,6 +447,7 @@ class MqttClient:
         self.will = 0
         self.decoder = Decoder(SentBy.SERVER, ProtocolVersion.MQTT_5)
         self.filters: dict[str, int] = {}
+        self.is_member, self.membership = False, 0       # of SHARED; another number when its messages may be lost
         self.ever: dict[str, None] = {}                  # filters that it had at any time
         self.unacknowledged: dict[int, PublishPacket | None] = {}    # None: PUBREC came
         self.numbers: dict[int, int] = {}                # packet id -> number
@@ -374,8 +488,11 @@ class MqttClient:
         else:
             self.life += 1
             self.received_2.clear()
+            self.membership += 1
             for filter, qos in self.filters.items():
                 self.send(SubscribePacket(self.next_id(), (Subscription(filter, qos),)))
+            if self.is_member:
+                self.share()
         for packet_id, publish in list(self.unacknowledged.items()):
             if publish is None and packet.session_present:
                 self.send(PubRelPacket(packet_id))
@@ -409,6 +526,8 @@ class MqttClient:
         """One operation."""
         if not self.connection:
             self.come()
+            if self.run.has_rules and self.node.now_ns() < LATE_NS:
+                self.publish(EARLY, 1, retain=True)
             return
         action, = rng.choices(("publish", "retain", "subscribe", "unsubscribe", "vanish", "leave"), (30, 2, 3, 1, 1, 1))
         filter = rng.choice(tuple(FILTERS))
@@ -430,6 +549,18 @@ class MqttClient:
             self.send(UnsubscribePacket(self.next_id(), (filter,)))
         elif action in ("vanish", "leave"):
             self.leave(with_will=action == "vanish")
+        if self.run.has_rules and self.connection and rng.random() < SHARING:
+            self.is_member = not self.is_member
+            self.membership += 1
+            if self.is_member:
+                self.share()
+            else:
+                self.send(UnsubscribePacket(self.next_id(), (SHARED,)))
+
+    def share(self) -> None:
+        """Become a member."""
+        self.send(SubscribePacket(self.next_id(), (Subscription(SHARED, 2),),
+                                  Properties(subscription_identifiers=(1,))))
 
     def message(self, topic: str, qos: int, packet_id: int) -> PublishedMessage:
         number = len(self.run.messages) + 1
@@ -462,14 +593,18 @@ class MqttClient:
         """The node gets a message now: the sessions that it must reach are those that the node was told of."""
         node = self.node
         message.routed += 1
-        message.node, message.at_ns, message.due = node, node.now_ns(), {}
+        message.sites.update((site, None) for site in node.core.sites.others if node.may_want(site, message.topic))
+        message.node, message.at_ns, message.due, message.members = node, node.now_ns(), {}, {}
         for client in self.run.clients.values():
             home = self.run.nodes.get(client.home)
             if home is None or not client.life or client.session_node is not home:
                 continue
             if any(message.topic in FILTERS[filter] and (home is node or node.knows(home, filter))
-                   for filter in client.filters):
+                   for filter in client.filters) and self.run.may_cross(node.site, home.site, message.topic):
                 message.due[client.session] = home
+            if (client.is_member and message.topic == SHARED_TOPIC and (home is node or node.knows(home, SHARED))
+                    and self.run.may_cross(node.site, home.site, SHARED_TOPIC)):
+                message.members[client.name] = client.membership, home
 
     session_node: MqttNode | None = None                 # where the session of `life` is
 
@@ -510,23 +645,46 @@ class MqttClient:
             self.answer(PubRecPacket(output.packet_id))
             return
         self.run.counts["messages delivered"] += 1
-        times = self.had[self.session]
+        if packet.properties.subscription_identifiers:
+            self.got_as_member(message)
+        else:
+            self.got_plain(message, output)
+        if output.qos == 1:
+            self.answer(PubAckPacket(output.packet_id))
+        elif output.qos == 2:
+            self.received_2[output.packet_id] = None
+            self.answer(PubRecPacket(output.packet_id))
+
+    def got_as_member(self, message: PublishedMessage) -> None:
+        """By the shared subscription."""
+        self.run.counts["messages of shared subscriptions"] += 1
+        message.was_shared += 1
+        told = f"{self.session} got {message.number} of {message.publisher} about {message.topic}"
+        if message.topic != SHARED_TOPIC:
+            raise Broken("Q4", f"{told} by {SHARED}")
+        self.check_entered(message, told)
+
+    def check_entered(self, message: PublishedMessage, told: str) -> None:
+        """Q15."""
+        source = message.node.site
+        if not self.run.may_cross(source, self.node.site, message.topic):
+            raise Broken("Q15", f"{told}, which {source} does not give to {self.node.site}")
+
+    def got_plain(self, message: PublishedMessage, output: SendPublish) -> None:
+        """By plain filters."""
+        number, times = message.number, self.had[self.session]
         times[number] += 1
         told = f"{self.session} got {number} of {message.publisher}"
         if not any(message.topic in FILTERS[filter] for filter in self.ever):
             raise Broken("Q4", f"{told} about {message.topic}, which no filter of {sorted(self.ever)} matches")
-        if times[number] > max(1, message.routed) and message.topic not in KEPT and not output.dup:
+        self.check_entered(message, f"{told} about {message.topic}")
+        if times[number] > max(1, message.routed) and message.topic not in RETAINED_TOPICS and not output.dup:
             raise Broken("Q2", f"{told} {times[number]} times; it was routed {message.routed} times")
         key = self.session, message.publisher, message.topic, message.qos
         if message.routed == 1 and message.topic in TOPICS and times[number] == 1 and not output.dup:
             if number < self.highest.get(key, 0):
                 raise Broken("Q3", f"{told} behind {self.highest[key]}")
             self.highest[key] = number
-        if output.qos == 1:
-            self.answer(PubAckPacket(output.packet_id))
-        elif output.qos == 2:
-            self.received_2[output.packet_id] = None
-            self.answer(PubRecPacket(output.packet_id))
 
     def answered(self, packet: Packet) -> None:
         if isinstance(packet, ConnAckPacket):
@@ -574,7 +732,7 @@ def act(node: MqttNode, rng: Random) -> None:
 
 def run(seed: int, part: PlanPart = WHOLE, keep: bool = False, profile: str = PROFILE) -> Outcome:
     """Run a seed, or a part of it."""
-    shared = MqttRun(seed)
+    shared = MqttRun(seed, has_sites=profile == SITES_PROFILE)
     outcome = Trial(profile, shared.start, act, at_end=shared.at_end, sends_for_ever=True).run(seed, part, keep=keep)
     return attrs.evolve(outcome, reached={**outcome.reached, **shared.reached()})
 

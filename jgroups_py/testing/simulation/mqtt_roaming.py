@@ -39,7 +39,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     UnsubscribePacket,
     Will,
 )
-from jgroups_py.blocks.mqtt.federation.copy_bytes import SessionCopy
+from jgroups_py.blocks.mqtt.federation.copy_bytes import SessionCopy, read_delivery
 from jgroups_py.blocks.mqtt.federation.orphans import Adoption
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved
 from jgroups_py.blocks.mqtt.federation.wire import EventKind
@@ -216,6 +216,9 @@ class RoamingRun(MqttRun):
                 if session is not None and self.roamers[session.client_id].connection != number:
                     raise Broken("Q10", f"{session.client_id} still has connection {number} at {node.channel.name}")
 
+    def site_of(self, payload: bytes) -> str:
+        return self.facts[int(payload)].node.site
+
     def check_retained(self, nodes: list[Any]) -> None:
         """Q8: one winner of each topic, and none that was replaced where it was known."""
         super().check_retained(nodes)
@@ -284,6 +287,9 @@ class RoamingNode(MqttNode):
         self.core.orphans._complete = self.adopted       # type: ignore[method-assign]
         self._adopt_will = self.broker.adopt_will
         self.broker.adopt_will = self.adopt_will         # type: ignore[method-assign]
+        self.late_came: dict[tuple[str, int], None] = {}         # (client id, message) that former nodes have sent on
+        self._send_onward = self.core.send_onward
+        self.core.send_onward = self.send_onward         # type: ignore[method-assign]
         self._event_came = self.core.handovers.event_came
         self.core.handovers.event_came = self.event_came     # type: ignore[method-assign]
 
@@ -424,11 +430,26 @@ class RoamingNode(MqttNode):
                 client.came_behind(self.clients.homes[name], self, had_one=not arriving.is_copy)
         elif kind == EventKind.QUEUED:
             queued = QueuedDelivery.decode(body, now_ns)
+            self.late_came[queued.client_id, number_of(queued.delivery.publication)] = None
             if not queued.packet_id:
                 arriving = self.core.handovers.arriving.get(queued.client_id)
                 if arriving is None or (queued.claim, name) not in arriving.parts:
                     self.clients.roamers[queued.client_id].late[number_of(queued.delivery.publication)] = None
         return self._event_came(name, kind, body, now_ns)
+
+    def send_onward(self, name: str, kind: int, body: bytes) -> None:
+        """A message for a session that has moved from here goes on to its next node."""
+        queued = QueuedDelivery.decode(body, self.now_ns())
+        client, number = self.clients.roamers[queued.client_id], number_of(queued.delivery.publication)
+        client.sent_on.setdefault(number, []).append((self, self.clients.homes[name], self.now_ns()))
+        self.run.counts["messages sent on to where a session had moved"] += 1
+        self._send_onward(name, kind, body)
+
+    def sees(self, other: RoamingNode, since_ns: int) -> bool:
+        """Whether it has had this life of another node, or itself, in its view since then."""
+        peer = self.core.peers.get(other.channel.name)
+        return self.clients.is_live(other) and (other is self or (
+            peer is not None and peer.is_up and peer.handle == other.channel.address and peer.came_ns < since_ns))
 
     def found(self, guarantee: str, text: str) -> Broken:
         """What is wrong, kept for the end: the broker may catch what is raised inside it."""
@@ -550,6 +571,7 @@ class RoamingClient:
         self.times: Counter[tuple[int, int]] = Counter()             # (epoch, number) -> how often it came
         self.ever_got: dict[int, None] = {}
         self.late: dict[int, None] = {}                  # numbers that a former node has sent on
+        self.sent_on: dict[int, list[tuple[RoamingNode, RoamingNode, int]]] = {}     # number -> from, to, when
         self.highest: dict[tuple[Any, ...], int] = {}
 
     @property
@@ -981,9 +1003,38 @@ class RoamingClient:
             if fact.number not in node.taken and peer.came_ns < fact.at_ns:
                 raise Broken("Q1", f"{fact.number} of {fact.publisher} was acknowledged before the node of {name} had "
                                    "it")
+        for client in self.run.roamers.values():
+            for former, node, at_ns in client.sent_on.get(fact.number, ()):
+                self.check_sent_on(fact, client, former, node, at_ns)
         for (name, epoch), node in fact.due.items():
             if self.run.roamers[name].epoch == epoch:    # else a session that has begun since is there (seed 505)
                 self.check_copies(fact, name, node)
+
+    def check_sent_on(
+        self, fact: RoutedMessage, client: RoamingClient, former: RoamingNode, node: RoamingNode, at_ns: int,
+    ) -> None:
+        """Q1: what came late to the former node of a session is at the node that has it now, and in its copies, before
+        it is acknowledged. Excused: nodes that the one before them did not reach all the time; copies that are late."""
+        if (at_ns <= fact.at_ns or not fact.node.sees(former, fact.at_ns) or not former.sees(node, at_ns)
+                or not fact.qos or former.core.counters["onward_late"] or node.core.counters["copies_late"]):
+            return
+        if (client.name, fact.number) not in node.late_came:
+            raise Broken("Q1", f"{fact.number} of {fact.publisher} was acknowledged before {node.channel.name} had it, "
+                               f"where the session of {client.name} is since it left {former.channel.name}")
+        session, kept = node.broker.sessions.get(client.name), node.core.copies.kept.get(client.name)
+        if session is None or kept is None:
+            return
+        has = [number_of(each.publication) for each in (*session.in_flight.values(), *session.queue) if each.qos]
+        for keeper in kept.keepers if fact.number in has else ():
+            home = self.run.homes[keeper]
+            copy = home.core.copies.here.get(client.name, {}).get(node.channel.name)
+            if copy is None or copy.begin != kept.begin or not node.sees(home, at_ns):
+                continue                                 # it is to replace one that was there before
+            stored = (*copy.queue, *(each for each in copy.in_flight.values() if each is not None))
+            self.run.counts["messages sent on that copies had"] += 1
+            if not any(number_of(read_delivery(each).publication) == fact.number for each in stored):
+                raise Broken("Q1", f"{fact.number} of {fact.publisher}, which came late, was acknowledged before "
+                                   f"{keeper} had it in its copy of {client.name}'s session at {node.channel.name}")
 
     def check_copies(self, fact: RoutedMessage, name: str, node: RoamingNode) -> None:
         """Q1: what was acknowledged is at the nodes with copies of the session that gets it."""

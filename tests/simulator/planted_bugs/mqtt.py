@@ -1,8 +1,10 @@
-"""Safeguards of MQTT brokers that federate (blocks/mqtt), shown by profile mqtt."""
+"""Safeguards of MQTT brokers that federate (blocks/mqtt), shown by profiles mqtt and mqtt-sites."""
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
+from jgroups_py.blocks.anti_entropy.part import PartOfReplica
 from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.router import Router
 from jgroups_py.blocks.mqtt.broker.session import NOTHING_SEEN, ClientSession
@@ -13,7 +15,9 @@ from jgroups_py.blocks.mqtt.federation.handover import Handovers
 from jgroups_py.blocks.mqtt.federation.interest import GroupTurns, InterestOfPeers
 from jgroups_py.blocks.mqtt.federation.orphans import Orphans
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
+from jgroups_py.blocks.mqtt.federation.sites import OtherSite, Sites
 from jgroups_py.blocks.mqtt.federation.stream import OutgoingStream
+from jgroups_py.protocols.relay.outbound import topic_filter
 from jgroups_py.testing.simulation import mqtt as mqtt  # registers the applications of the profiles
 from jgroups_py.testing.simulation import mqtt_roaming as mqtt_roaming
 from tests.simulator.planted_bugs.group import nothing
@@ -21,6 +25,7 @@ from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
 resend, on_hello, send_message = OutgoingStream.resend, FederationCore._on_hello, FederationCore._send_message
 leave, join, detach = Handovers._leave, Handovers._join, Broker._detach
+put = Sites._put
 deliver, route, change = ClientSession.deliver, Router.deliver, InterestOfPeers.change
 
 
@@ -112,10 +117,31 @@ def all_is_acknowledged(self: FederationPeer) -> int:
     return self.in_next
 
 
+def only_sent(self: FederationCore, name: str, kind: int, body: bytes) -> None:
+    self.send_event(name, kind, body)
 
-def guard(name: str, left: str, owner: type, method: str, without: Any, breaks: str) -> Safeguard:
+
+def for_all_sites(self: Sites, data: bytes, token: int, sites: Any) -> None:
+    put(self, data, token, None)
+
+
+def every_topic(self: Any, topic: str) -> bool:
+    return True
+
+
+def no_rules(self: Sites, name: str) -> bool:
+    return False
+
+
+def nothing_differs(self: PartOfReplica, root: bytes, mark: bytes) -> list[bytes]:
+    return []
+
+
+def guard(
+    name: str, left: str, owner: type | ModuleType, method: str, without: Any, breaks: str, profile: str = "mqtt",
+) -> Safeguard:
     """A safeguard of one method."""
-    return Safeguard(name, "MQTT", left, (Patch(owner, method, without),), "mqtt", breaks)
+    return Safeguard(name, "MQTT", left, (Patch(owner, method, without),), profile, breaks)
 
 
 MQTT_SAFEGUARDS = (
@@ -156,4 +182,19 @@ MQTT_SAFEGUARDS = (
           "ack_next", all_is_acknowledged, "Q1"),
     guard("sessions of a node that has ended are adopted", "they stay copies", Orphans, "_decide", nothing, "Q10"),
     guard("CONNECT waits handover_s at most", "it waits for the former node", Handovers, "look", nothing, "Q11"),
+    guard("publishers wait for what is sent on to a session's next node", "PUBACK follows when the former node has it",
+          FederationCore, "send_onward", only_sent, "Q1"),
+    guard("a message names the sites that want it", "it is for all sites", Sites, "_put", for_all_sites, "Q5",
+          "mqtt-sites"),
+    guard("the bridge carries a message to the sites that it names", "all get it", topic_filter, "sites_of", nothing,
+          "T3", "mqtt-sites"),
+    guard("topics_out is asked where a message is published", "all topics leave the site", Sites, "may_leave",
+          every_topic, "Q15", "mqtt-sites"),
+    guard("topics_in is asked where a message arrives", "all topics enter the site", Sites, "may_enter", every_topic,
+          "Q15", "mqtt-sites"),
+    guard("topics_in of another site is asked before sending", "what it will drop crosses", OtherSite, "takes",
+          every_topic, "Q15", "mqtt-sites"),
+    guard("sites with rules do not compare whole tables", "they do", Sites, "is_ruled", no_rules, "Q15", "mqtt-sites"),
+    guard("sites with rules compare what they give", "a site that starts late gets nothing of before", PartOfReplica,
+          "_begun", nothing_differs, "Q8", "mqtt-sites"),
 )

@@ -42,6 +42,7 @@ from jgroups_py.model.outputs import (
 from jgroups_py.model.view import GlobalView, View
 from jgroups_py.runtime.send_queue import NOW
 from jgroups_py.wire.block_headers import BlockHeader, Federate
+from jgroups_py.wire.topic_headers import for_sites
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.001
@@ -200,20 +201,21 @@ class ChannelLink(Block):
         except ChannelError:
             log.debug("a frame for %s was not sent; it will be sent again", dest, exc_info=True)
 
-    def send_to_sites(self, frames: Sequence[bytes], tokens: Sequence[int]) -> None:
+    def send_to_sites(self, frames: Sequence[bytes], tokens: Sequence[int], sites: tuple[str, ...] | None) -> None:
         """See group_link.Carrier. Multicasts of one member keep their order, so the receipt of the last is one for
         all."""
         connection = self._connection
         if connection is None or connection.ended:
             self.core.counters.add("dropped_site_queue", len(frames))
             return
+        headers = self._header if sites is None else (*self._header, for_sites(sites))
         try:
             if not tokens:
-                connection.sends.put_all(None, list(frames), 0, self._header, NOW)
+                connection.sends.put_all(None, list(frames), 0, headers, NOW)
                 return
             if len(frames) > 1:
-                connection.sends.put_all(None, list(frames[:-1]), 0, self._header, NOW)
-            self._channel.receipts.send((self._site,), frames[-1], 0, self._header, NOW,
+                connection.sends.put_all(None, list(frames[:-1]), 0, headers, NOW)
+            self._channel.receipts.send((self._site,), frames[-1], 0, headers, NOW,
                                         lambda receipt: self._taken_over(tokens))
         except ChannelError:
             self.core.counters.add("dropped_site_queue", len(frames))

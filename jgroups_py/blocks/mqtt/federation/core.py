@@ -3,6 +3,7 @@
     interest.py   which peers want a topic         stream.py   what one peer still has to get
     tables.py     retained messages, owners        wire.py     the bytes
     handover.py   sessions that move                sites.py   other sites, over RELAY
+    site_rules.py what may cross between them       site_tables.py retained messages that may
     copies.py     copies of sessions                orphans.py sessions of nodes that have ended
 
 A publish of a client goes once to each node with a match, by the stream of that node; interest goes to all nodes when a
@@ -37,6 +38,7 @@ from jgroups_py.blocks.mqtt.federation.message_record import MessageRecord
 from jgroups_py.blocks.mqtt.federation.options import COUNTERS, FederationOptions, federation_counters
 from jgroups_py.blocks.mqtt.federation.orphans import Orphans
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer, HeldPeerAck
+from jgroups_py.blocks.mqtt.federation.site_tables import SiteTables
 from jgroups_py.blocks.mqtt.federation.sites import SendToSites, Sites
 from jgroups_py.blocks.mqtt.federation.stream import PeerEvent, control_event, message_event
 from jgroups_py.blocks.mqtt.federation.tables import (
@@ -44,11 +46,14 @@ from jgroups_py.blocks.mqtt.federation.tables import (
     key_of,
     retained_message,
     retained_value,
+    site_number,
     table_replica,
 )
 from jgroups_py.blocks.mqtt.federation.wire import (
+    GIVEN,
     OWNERS,
     RETAINED,
+    TAKEN,
     CopyAck,
     EventKind,
     ForwardedMessage,
@@ -115,6 +120,16 @@ class _LastForwarding:
     wanting: PlainMatches
 
 
+@attrs.define(eq=False)
+class _Onward:
+    """An acknowledgement to a peer that waits until another peer has what was sent on to it."""
+
+    peer: FederationPeer
+    held: HeldPeerAck
+    at_ns: int
+    is_given_up: bool = False
+
+
 class FederationCore:
     """See the module. wall_offset_ns: the wall clock less `now_ns`; rng: ids, and which peer tables are compared with.
 
@@ -141,6 +156,7 @@ class FederationCore:
         self.copies = SessionCopies(self, options.session_copies)
         self.orphans = Orphans(self, self.copies, self.handovers, options.adopt_s)
         self.sites = Sites(self, now_ns)
+        self.site_tables = SiteTables(self, self.tables[RETAINED])
         self._to_members: list[SendToMember] = []
         self._fences: list[RouteFence | OrphanFence] = []
         self.release: Callable[[int, int], None] = lambda token, now_ns: self.broker.release(token, now_ns)
@@ -159,6 +175,8 @@ class FederationCore:
         self.shares_tokens = True                        # messages may have the same token, see ports.Forwarding
         self._topics = KnownTopics()
         self._queue_bytes = options.queue_bytes
+        self._onward = 0                                 # the token of what is sent on now; 0: nothing is
+        self._onwards: dict[int, _Onward] = {}
         self._last_token = 0
         self._released: list[int] = []
         self._outputs: list[SendToPeer] = []
@@ -278,8 +296,10 @@ class FederationCore:
     def retained(self, publication: Publication, now_ns: int) -> None:
         """See ports.Federation."""
         self._stir()
-        value = retained_value(publication, self.wall_offset_ns) if publication.payload else None
-        self._write(RETAINED, key_of(publication.topic), value, now_ns)
+        value = None
+        if publication.payload:
+            value = retained_value(publication, self.wall_offset_ns, site_number(self.sites.name))
+        self.sites.multicast(self._write(RETAINED, key_of(publication.topic), value, now_ns), publication.topic)
 
     def number_as_own(self, publication: Publication) -> None:
         """Give it the number of a message that begins at this node."""
@@ -525,8 +545,7 @@ class FederationCore:
         try:
             frame = decode_frame(data)
             if isinstance(frame, TableExchange):
-                if frame.table == RETAINED:
-                    self._exchange(frame, now_ns, handle)
+                self._exchange_with_site(site, handle, frame, now_ns)
                 return
             self.sites.received(site, handle, frame, now_ns)
         except WireError:
@@ -555,6 +574,8 @@ class FederationCore:
         if self.copies.is_on:
             self.copies.look(round(self.broker.options.ack_timeout_s * SECOND), now_ns)
             self.orphans.look(now_ns)
+        if self._onwards:
+            self._look_at_onwards(now_ns)
         self.sites.tick(now_ns)
         if now_ns >= self._digest_ns:
             self._digest_ns = now_ns + round(self.options.digest_s * SECOND)
@@ -594,6 +615,8 @@ class FederationCore:
             for token in released:
                 if self.sites.settled(token):
                     self._stir()
+                elif self._came_onward(token):
+                    continue
                 elif not self.copies.settled(token):
                     self.release(token, now_ns)
         found, self._outputs = self._outputs, []
@@ -1051,17 +1074,55 @@ class FederationCore:
         self.counters.add("messages_received", messages)
         if unwanted:
             self.counters.add("dropped_unwanted", unwanted)
-        if self.copies.is_dirty:
-            # Its publishers wait until the copies of the sessions here have what it brought.
-            held = peer.hold_ack()
-            self.copies.wait(lambda: self._ack_freed(peer, held))
-        elif peer.held_acks:
-            peer.hold_ack().is_free = True
+        self._hold_ack(peer, now_ns)
+
+    def _hold_ack(self, peer: FederationPeer, now_ns: int) -> None:
+        """What has just been carried out is acknowledged once the copies of the sessions here have it, and so have the
+        nodes that sessions have moved to: its publishers wait for that."""
+        onward, self._onward = self._onward, 0
+        if onward:
+            self._tokens[onward] -= 1                    # what it was given at its making
+            if not self._tokens[onward]:
+                del self._tokens[onward]
+                onward = 0
+        is_dirty = self.copies.is_dirty
+        if is_dirty or onward or peer.held_acks:
+            held = peer.hold_ack(is_dirty + (onward > 0))
+            if is_dirty:
+                self.copies.wait(lambda: self._ack_freed(peer, held))
+            if onward:
+                self._onwards[onward] = _Onward(peer, held, now_ns)
 
     def _ack_freed(self, peer: FederationPeer, held: HeldPeerAck) -> None:
-        held.is_free = True
+        held.waits -= 1
         peer.owes_ack = True
         self._stir()
+
+    def send_onward(self, name: str, kind: int, body: bytes) -> None:
+        """Put into a peer's stream what belongs to a session that has moved there. The events that are carried out now
+        are acknowledged once the peer has it, which it says when the copies of its sessions do."""
+        peer = self.peers.get(name)
+        if peer is not None and peer.is_up and not self._onward:
+            self._onward = self._new_token()
+        self.send_event(name, kind, body, self._onward if peer is not None and peer.is_up else 0)
+
+    def _came_onward(self, token: int) -> bool:
+        """A peer has what was sent on; whether the token is of that."""
+        found = self._onwards.pop(token, None)
+        if found is not None and not found.is_given_up:
+            self._ack_freed(found.peer, found.held)
+        return found is not None
+
+    def _look_at_onwards(self, now_ns: int) -> None:
+        """No acknowledgement waits longer than `ack_timeout_s` for what was sent on."""
+        timeout_ns = round(self.broker.options.ack_timeout_s * SECOND)
+        for found in self._onwards.values():
+            if now_ns - found.at_ns < timeout_ns:
+                return                                   # they are in order
+            if not found.is_given_up:
+                found.is_given_up = True
+                self.counters.add("onward_late")
+                self._ack_freed(found.peer, found.held)
 
     def _on_fence(self, peer: FederationPeer, frame: RouteFence, now_ns: int) -> None:
         self.handovers.fence_came(peer.name, frame)
@@ -1170,12 +1231,12 @@ class FederationCore:
 
     # --- tables -------------------------------------------------------------------------------------------------------
 
-    def _write(self, number: int, key: bytes, value: bytes | None, now_ns: int) -> None:
-        _, message = self.tables[number].write(key, value, now_ns + self.wall_offset_ns)
+    def _write(self, number: int, key: bytes, value: bytes | None, now_ns: int) -> TableExchange:
+        """Write, and tell all peers; what they are told."""
+        frame = TableExchange(number, self.tables[number].write(key, value, now_ns + self.wall_offset_ns)[1])
         if any(peer.is_up for peer in self.peers.values()):
-            self._say(None, TableExchange(number, message))
-        if number == RETAINED:
-            self.sites.multicast(TableExchange(number, message))
+            self._say(None, frame)
+        return frame
 
     def _begin_exchange(self, number: int, name: str, now_ns: int) -> None:
         self._say(name, TableExchange(number, self.tables[number].begin(now_ns + self.wall_offset_ns)))
@@ -1197,6 +1258,20 @@ class FederationCore:
             else:
                 self._to_members.append(SendToMember(source, encode_frame(answer)))
         self._table_changed(frame.table, changes, now_ns)
+
+    def _exchange_with_site(self, site: str, handle: Any, frame: TableExchange, now_ns: int) -> None:
+        """The same of a member of another site, which may be told of a part only."""
+        if not self.sites.is_ruled(site):
+            if frame.table == RETAINED:
+                self._exchange(frame, now_ns, handle)
+        elif site in self.sites.others and frame.table in (RETAINED, GIVEN, TAKEN):
+            changes, answers = self.site_tables.received(site, frame, now_ns + self.wall_offset_ns)
+            self._to_members += [SendToMember(handle, encode_frame(answer)) for answer in answers]
+            self._table_changed(RETAINED, changes, now_ns)
+
+    def rules_changed(self, site: str) -> None:
+        """Another site has announced other rules."""
+        self.site_tables.rules_changed(site)
 
     def _table_changed(self, number: int, changes: Sequence[Change], now_ns: int) -> None:
         if number == OWNERS:
@@ -1225,8 +1300,15 @@ class FederationCore:
             self._say(None, InterestDigest(self.incarnation, self.own.number))
             for number in self.tables:
                 self._begin_exchange(number, self._rng.choice(up), now_ns)
-        members = [member for site in self.sites.others.values() if site.status == "UP" for member in site.members]
-        if members and self.sites.is_coordinator:
+        if not self.sites.is_coordinator:
+            return
+        up_sites = [site for site in self.sites.others.values() if site.status == "UP" and site.members]
+        for site in up_sites:
+            if self.sites.is_ruled(site.name) and site.incarnation:
+                frame = TableExchange(GIVEN, self.site_tables.begin(site.name))
+                self._to_members.append(SendToMember(self._rng.choice(site.members), encode_frame(frame)))
+        members = [member for site in up_sites if not self.sites.is_ruled(site.name) for member in site.members]
+        if members:
             # The coordinator compares retained messages with a member of another site; peers get them from both.
             message = self.tables[RETAINED].begin(now_ns + self.wall_offset_ns)
             self._to_members.append(SendToMember(self._rng.choice(members),

@@ -8,6 +8,8 @@ of the view announces what its site wants. channel_link.py joins it with a chann
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Protocol
 
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
@@ -23,9 +25,9 @@ class Carrier(Protocol):
         """To one member of any site, or to all of the view (None)."""
         ...
 
-    def send_to_sites(self, frames: Sequence[bytes], tokens: Sequence[int]) -> None:
-        """To all members of all other sites, in order. Once the own site holds them, `FederationCore.sites_have`
-        gets the tokens."""
+    def send_to_sites(self, frames: Sequence[bytes], tokens: Sequence[int], sites: tuple[str, ...] | None) -> None:
+        """To all members of these sites, or of all others (None), in order. Once the own site holds them,
+        `FederationCore.sites_have` gets the tokens."""
         ...
 
 
@@ -100,8 +102,9 @@ class GroupLink:
         if self._view is None:
             return                                       # what other sites are to get waits for the group
         to_sites, to_members = self.core.drain_sites(now_ns)
-        if to_sites:
-            self._carrier.send_to_sites([each.data for each in to_sites],
-                                        [each.token for each in to_sites if each.token])
+        for sites, run in groupby(to_sites, key=attrgetter("sites")):
+            frames = list(run)
+            self._carrier.send_to_sites([each.data for each in frames],
+                                        [each.token for each in frames if each.token], sites)
         for answer in to_members:
             self._carrier.send(answer.handle, answer.data)

@@ -20,7 +20,8 @@ other one's in the same way, into a session that is in use.
 The former node waits for the fence of all for 4/5 of `handover_s`, so that its session is there before the client has
 waited for too long. What the others (LeftEarly) still bring to the former node for the session goes on from there, as
 QUEUED behind MOVED, and may come directly as well: the session remembers what it has got since, and takes each message
-once (session.LateMessages).
+once (session.LateMessages). What they bring is acknowledged to them when the new node, and the copies of its sessions,
+have it, after the broker's `ack_timeout_s` at most.
 """
 from __future__ import annotations
 
@@ -75,6 +76,9 @@ class HandoverHost(Protocol):
 
     def send_event(self, name: str, kind: int, body: bytes) -> bool:
         """Put an event into a peer's stream; False: there is no such peer."""
+
+    def send_onward(self, name: str, kind: int, body: bytes) -> None:
+        """The same for a message that a peer brings for a session that has moved on: the peer's publisher waits."""
 
     def fence(self, fence: RouteFence) -> None:
         """Send it to all, behind all interest of before."""
@@ -422,7 +426,7 @@ class Handovers:
                 if delivery is not None:
                     is_wanted = True
                     late = QueuedDelivery(client_id, left.claim, 0, delivery)
-                    self._host.send_event(left.dest, EventKind.QUEUED, late.encode(now_ns))
+                    self._host.send_onward(left.dest, EventKind.QUEUED, late.encode(now_ns))
         return is_wanted
 
     # --- the new node -------------------------------------------------------------------------------------------------
@@ -450,7 +454,7 @@ class Handovers:
         session, owner = self._host.broker.sessions.get(client_id), self._owner(client_id)
         if session is None and owner is not None and owner.node in self._host.names_up():
             onward = attrs.evolve(queued, claim=owner.claim)             # where the session has gone meanwhile
-            self._host.send_event(owner.node, EventKind.QUEUED, onward.encode(now_ns))
+            self._host.send_onward(owner.node, EventKind.QUEUED, onward.encode(now_ns))
         elif session is None or session.late is None or session.late.claim != queued.claim or queued.packet_id:
             self._host.counters.add("dropped_handover")
         elif session.late.is_new(publication):

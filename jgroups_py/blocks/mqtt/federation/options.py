@@ -14,6 +14,9 @@ class FederationOptions:
     when_full: what happens when `queue_bytes` are queued for a peer. BLOCK: acknowledgements to publishers wait for
     room, as long as the broker's `ack_timeout_s`; a queue of twice the bound drops its oldest all the same. DISCONNECT:
     the queue is dropped, and nothing is queued for the peer until it answers.
+
+    topics_in, topics_out: filters of what this site takes from other sites and gives to them (site_rules.py); empty:
+    everything. All brokers of a site need the same.
     """
 
     name: str
@@ -28,6 +31,8 @@ class FederationOptions:
     max_peers: int = 1_000                               # names that are remembered
     session_copies: int = 0                              # of each session, at other nodes; 0: none
     adopt_s: float = 2.0                                 # nodes wait for each other before a session is adopted
+    topics_in: tuple[str, ...] = ()
+    topics_out: tuple[str, ...] = ()
 
 
 COUNTERS = declare(
@@ -47,6 +52,7 @@ COUNTERS = declare(
     counter("sessions_in", "Sessions that came from another node."),
     counter("handover_timeouts", "Clients that got a session before all of an earlier one had come, and reverse."),
     counter("late_messages", "Messages of peers that came by the former node of a session, after the session."),
+    counter("onward_late", "Times that an acknowledgement waited no longer for the node that a session has moved to."),
     counter("copy_events_sent", "Events with changes of sessions sent to the nodes that have copies of them."),
     counter("copies_sent_whole", "Whole sessions sent to nodes that are to have copies of them."),
     counter("copies_late", "Times that an acknowledgement waited no longer for copies of sessions."),
@@ -66,6 +72,10 @@ COUNTERS = declare(
     drop("dropped_queue_full", "Messages that made room for newer ones in the full queue of a peer."),
     drop("dropped_site_queue", "Messages for other sites that waited for the group until their queue was full."),
     drop("dropped_site_offline", "Messages that only sites wanted which RELAY holds nothing for (OFFLINE)."),
+    drop("kept_in_site", "Messages that another site wants and topics_out does not let out."),
+    drop("dropped_topics_in", "Messages and retained messages of other sites that topics_in does not let in."),
+    drop("dropped_topics_out", "Requests of other sites to compare all retained messages, though one of the two sites "
+         "has topics_in or topics_out."),
     drop("dropped_peer_gone", "Messages for peers that stayed away for longer than they are kept."),
     drop("dropped_disconnected", "Messages for peers whose queue was full, with the policy to disconnect."),
     drop("dropped_unclaimed", "Messages that were kept for subscribers of a restarted peer, and that none came for."),

@@ -12,10 +12,10 @@ from jgroups_py.blocks.mqtt.federation.stream import OutgoingStream, PeerEvent
 
 @attrs.define(eq=False)
 class HeldPeerAck:
-    """Events below `next` may be acknowledged once it is free, and those before are."""
+    """Events below `next` may be acknowledged once nothing `waits`, nor for those before."""
 
     next: int
-    is_free: bool = False
+    waits: int = 0
 
 
 class FederationPeer:
@@ -37,7 +37,7 @@ class FederationPeer:
         self.in_next = 1
         self.keeps_copies = False                        # it has said so since it is up
         self.owes_ack = False                            # we owe it one
-        self.held_acks: deque[HeldPeerAck] = deque()     # of events that copies of sessions do not have yet
+        self.held_acks: deque[HeldPeerAck] = deque()     # of events that other nodes do not have yet
         self.acked_next = 1                              # what was below was acknowledged
         self.came_ns = self.went_ns = 0
         self.hello_ns, self.hello_next = 0, 1            # when it was asked last, and what was to be sent next then
@@ -53,15 +53,15 @@ class FederationPeer:
         self.undecided_bytes = 0
         self.waiting_for_room: list[int] = []            # tokens
 
-    def hold_ack(self) -> HeldPeerAck:
-        """What has come so far is acknowledged later."""
-        held = HeldPeerAck(self.in_next)
+    def hold_ack(self, waits: int) -> HeldPeerAck:
+        """What has come so far is acknowledged later, when so much that it waits for is done."""
+        held = HeldPeerAck(self.in_next, waits)
         self.held_acks.append(held)
         return held
 
     def ack_next(self) -> int:
         """What may be acknowledged: all events below."""
-        while self.held_acks and self.held_acks[0].is_free:
+        while self.held_acks and not self.held_acks[0].waits:
             self.acked_next = self.held_acks.popleft().next
         if not self.held_acks:
             self.acked_next = self.in_next

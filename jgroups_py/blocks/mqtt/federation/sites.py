@@ -3,7 +3,10 @@
 A message for another site is multicast once; RELAY numbers it, holds it until every site has it, and brings it to each
 member there exactly once, over any failover. So nothing here is acknowledged or repeated between sites. What is
 exchanged is interest: the coordinator of each site multicasts what the brokers of its site want together, when that
-changes. Whoever publishes compares; receivers look at their own subscriptions.
+changes. Whoever publishes compares; receivers look at their own subscriptions. A message that some of the sites want
+names these (ForSites of wire/topic_headers.py), so the others get its number alone.
+
+`topics_out` and `topics_in` of a site (site_rules.py) are announced with its filters, and asked at both ends.
 """
 from __future__ import annotations
 
@@ -14,9 +17,10 @@ from typing import Any, Protocol
 import attrs
 
 from jgroups_py.blocks.mqtt.broker.publication import NEVER, SECOND, Publication
-from jgroups_py.blocks.mqtt.broker.subscription_tree import SubscriptionTree, split_shared
+from jgroups_py.blocks.mqtt.broker.subscription_tree import SubscriptionTree, filter_matches, split_shared
 from jgroups_py.blocks.mqtt.federation.interest import GroupTurns
 from jgroups_py.blocks.mqtt.federation.options import FederationOptions
+from jgroups_py.blocks.mqtt.federation.site_rules import NO_RULES, TopicRules
 from jgroups_py.blocks.mqtt.federation.wire import (
     ForwardedMessage,
     GroupCount,
@@ -78,18 +82,25 @@ class SiteHost(Protocol):
         """A frame to the brokers of this site."""
         ...
 
+    def rules_changed(self, site: str) -> None:
+        """Another site has announced other rules."""
+        ...
+
 
 @attrs.frozen(eq=False)
 class SendToSites:
-    """A frame for all members of all other sites. token: settled once the own site has it; 0: nothing waits."""
+    """A frame for all members of other sites. token: settled once the own site has it; 0: nothing waits. sites: those
+    that it is for; None: all."""
 
     data: bytes
     token: int = 0
+    sites: tuple[str, ...] | None = None
 
 
 @attrs.define(eq=False)
 class OtherSite:
-    """What is known of one site. members: handles of its members; incarnation 0: its filters are not known."""
+    """What is known of one site. members: handles of its members; incarnation 0: its filters and rules are not
+    known."""
 
     name: str
     status: str = "UP"
@@ -99,7 +110,13 @@ class OtherSite:
     incarnation: int = 0
     number: int = 0
     filters: dict[str, GroupCount] = attrs.field(factory=dict)
+    lets_in: TopicRules = NO_RULES
+    lets_out: TopicRules = NO_RULES
     want_ns: int = 0                                     # when it is asked for its filters; 0: not
+
+    def takes(self, topic: str) -> bool:
+        """Whether it lets a topic in, as far as is known."""
+        return self.lets_in.passes(topic)
 
 
 class Sites:
@@ -107,6 +124,8 @@ class Sites:
 
     def __init__(self, host: SiteHost, now_ns: int) -> None:
         self.name = ""
+        self.lets_in = TopicRules(host.options.topics_in)
+        self.lets_out = TopicRules(host.options.topics_out)
         self.others: dict[str, OtherSite] = {}
         self.is_coordinator = False
         self.epoch = 0
@@ -163,7 +182,7 @@ class Sites:
             if site.want_ns and now_ns >= site.want_ns and site.status == "UP":
                 site.want_ns = now_ns + self._retry_ns
                 self._host.counters.add("site_trees_wanted")
-                self._multicast(WantSiteFilters(site.name))
+                self._multicast(WantSiteFilters(site.name), (site.name,))
         if now_ns >= self._digest_ns:
             self._digest_ns = now_ns + round(self._host.options.digest_s * SECOND)
             if self.is_coordinator and self.others and not self._is_whole_due:
@@ -176,20 +195,29 @@ class Sites:
         have a member in this site; each of the others is served by one site. Returns the number of sites."""
         if not self.others:
             return 0
+        topic, others = publication.topic, self.others
         wanted: dict[str, None] = {}
         targets: list[tuple[str, str]] = []
-        matches = self._tree.match(publication.topic)
+        matches = self._tree.match(topic)
         for site, _ in matches.plain:
-            wanted[site] = None
+            if others[site].takes(topic):
+                wanted[site] = None
         if matches.shared:
             here = set(served_here)
             for match in matches.shared:
                 if (match.group, match.filter) not in here:
                     filter = f"$share/{match.group}/{match.filter}"
-                    site = self._choose(filter, self._tree.members(filter))
-                    wanted[site] = None
-                    targets.append((site, filter))
-        for other in self.others.values():
+                    found = {site: count for site, count in self._tree.members(filter).items()
+                             if others[site].takes(topic)}
+                    if found:
+                        site = self._choose(filter, found)
+                        wanted[site] = None
+                        targets.append((site, filter))
+        if not self.may_leave(topic):
+            if wanted:
+                self._host.counters.add("kept_in_site")
+            return 0
+        for other in others.values():
             if not other.incarnation and other.status != OFFLINE:
                 wanted[other.name] = None                # what it wants is not known: it gets everything
         if not wanted:
@@ -198,13 +226,16 @@ class Sites:
             self._host.counters.add("dropped_site_offline")
             return 0
         self._host.counters.add("site_messages_sent")
-        self._put(encode_frame(site_message(publication, tuple(targets), self._host.wall_offset_ns)), token)
+        self._put(encode_frame(site_message(publication, tuple(targets), self._host.wall_offset_ns)), token,
+                  None if len(wanted) == len(others) else tuple(sorted(wanted)))
         return len(wanted)
 
-    def multicast(self, frame: PeerFrame) -> None:
-        """A frame to all members of all other sites."""
-        if self.others:
-            self._multicast(frame)
+    def multicast(self, frame: PeerFrame, topic: str) -> None:
+        """A frame about a topic to all members of the other sites that it may go to."""
+        if self.others and self.may_leave(topic):
+            sites = tuple(sorted(site.name for site in self.others.values() if site.takes(topic)))
+            if sites:
+                self._multicast(frame, None if len(sites) == len(self.others) else sites)
 
     def drain(self, now_ns: int) -> list[SendToSites]:
         """What is to be multicast across sites, in order; empty afterwards."""
@@ -246,7 +277,7 @@ class Sites:
         """What other sites are told of a filter: whether there is a member, not how many, since each change would cross
         the bridge."""
         counts = list(self._host.counts(filter))
-        if not counts:
+        if not counts or not self.lets_in.meets(filter):
             return ENDED
         return GroupCount(1, 1 if any(count.online for count in counts) else 0)
 
@@ -258,7 +289,7 @@ class Sites:
             self._is_whole_due = False
             self._host.counters.add("site_trees_sent")
             self._multicast(SiteFilters(self.epoch, self._host.incarnation, self.number, True,
-                                        tuple(self.filters.items())))
+                                        tuple(self.filters.items()), self.lets_in.filters, self.lets_out.filters))
         elif changes:
             self._host.counters.add("site_filters_sent", len(changes))
             self._multicast(SiteFilters(self.epoch, self._host.incarnation, self.number, False,
@@ -279,13 +310,13 @@ class Sites:
             turns = self._turns[filter] = GroupTurns()
         return turns.choose([(site, 1) for site in best])
 
-    def _multicast(self, frame: PeerFrame) -> None:
-        self._put(encode_frame(frame), 0)
+    def _multicast(self, frame: PeerFrame, sites: tuple[str, ...] | None = None) -> None:
+        self._put(encode_frame(frame), 0, sites if len(self.others) > 1 else None)
 
-    def _put(self, data: bytes, token: int) -> None:
+    def _put(self, data: bytes, token: int, sites: tuple[str, ...] | None) -> None:
         if token:
             self._host.retain(token)
-        self.queue.append(SendToSites(data, token))
+        self.queue.append(SendToSites(data, token, sites))
         self.queued_bytes += len(data) + OVERHEAD_BYTES
         while self.queued_bytes > self._host.options.queue_bytes:
             oldest = self.queue.popleft()
@@ -322,6 +353,9 @@ class Sites:
     def _on_message(self, frame: SiteMessage, source: Any, now_ns: int) -> None:
         item, publication = read_site_message(frame, self._host.wall_offset_ns, now_ns)
         self._host.counters.add("site_messages_received")
+        if not self.may_enter(publication.topic):
+            self._host.counters.add("dropped_topics_in")
+            return
         self._host.from_site(publication, source, item.shared_only, now_ns)
         if any(site == self.name for site, _ in frame.targets):
             key = publication.origin, publication.number
@@ -396,7 +430,11 @@ class Sites:
         self._apply(site, [(filter, ENDED) for filter in site.filters if filter not in wanted])
         self._apply(site, frame.deltas)
         site.coordinator, site.epoch = coordinator, frame.epoch
+        is_new = not site.incarnation
         site.incarnation, site.number, site.want_ns = frame.incarnation, frame.number, 0
+        if is_new or (site.lets_in.filters, site.lets_out.filters) != (frame.lets_in, frame.lets_out):
+            site.lets_in, site.lets_out = TopicRules(frame.lets_in), TopicRules(frame.lets_out)
+            self._host.rules_changed(site.name)
 
     def _apply(self, site: OtherSite, deltas: Sequence[tuple[str, GroupCount]]) -> None:
         for filter, count in deltas:
@@ -415,15 +453,51 @@ class Sites:
     def _retry_ns(self) -> int:
         return round(self._host.options.retry_s * SECOND)
 
+    def may_leave(self, topic: str) -> bool:
+        """Whether this site gives a topic to others."""
+        return self.lets_out.passes(topic)
+
+    def may_enter(self, topic: str) -> bool:
+        """Whether this site takes a topic from others."""
+        return self.lets_in.passes(topic)
+
+    def is_ruled(self, name: str) -> bool:
+        """Whether this site or another one keeps topics from the other."""
+        site = self.others.get(name)
+        return bool(self.lets_in or self.lets_out or (site is not None and (site.lets_in or site.lets_out)))
+
     def report(self, topic: str = "") -> list[dict[str, Any]]:
-        """Of each other site its status and what it wants, for operators. topic: also whether it wants this one."""
-        wanting: set[str] = set()
-        if topic:
-            matches = self._tree.match(topic)
-            wanting = {site for site, _ in matches.plain} | {site for match in matches.shared for site in match.members}
+        """Of each other site its status and what it wants, for operators. topic: also whether it wants this one, lets
+        it in, and gets it."""
         return [{"site": site.name, "status": site.status, "members": [str(member) for member in site.members],
                  "filters": len(site.filters), "is_known": bool(site.incarnation),
-                 **({"wants": site.name in wanting} if topic else {})} for site in self.others.values()]
+                 "topics_in": list(site.lets_in.filters), "topics_out": list(site.lets_out.filters),
+                 **(self._way_to(site, topic) if topic else {})} for site in self.others.values()]
+
+    def way_of(self, topic: str) -> dict[str, Any]:
+        """What becomes of a message to a topic that is published here, at each other site; {} without RELAY."""
+        if not self.name:
+            return {}
+        return {"site": self.name, "leaves_site": self.may_leave(topic), "enters_site": self.may_enter(topic),
+                "sites": [{"site": site.name, "status": site.status, **self._way_to(site, topic)}
+                          for site in self.others.values()]}
+
+    def _way_to(self, site: OtherSite, topic: str) -> dict[str, Any]:
+        """What becomes of a message to a topic that is published here, for one site."""
+        filters = [filter for filter in site.filters if filter_matches(split_shared(filter)[1], topic)]
+        why = ""
+        if not self.may_leave(topic):
+            why = "topics_out of this site does not let it out"
+        elif not site.takes(topic):
+            why = f"topics_in of {site.name} does not let it in"
+        elif site.status == OFFLINE:
+            why = "OFFLINE: nothing is held for it"
+        elif not site.incarnation:
+            why = "its filters are not known yet, so it gets everything"
+        elif not filters:
+            why = "no client there wants it"
+        return {"wants": bool(filters), "matching": filters, "lets_in": site.takes(topic),
+                "gets": not why or not site.incarnation, "why": why}
 
 
 def site_message(

@@ -27,16 +27,30 @@ def key_of(text: str) -> bytes:
     return raw if len(raw) <= MAX_KEY_BYTES else b"\0" + blake2b(raw, digest_size=32).digest()
 
 
+def key_topic(key: bytes) -> str | None:
+    """The topic, or client id, of a key; None: the key is a hash, or no text."""
+    try:
+        return None if key[:1] == b"\0" else key.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def table_replica(rng: Random) -> Replica:
     """A copy, empty."""
     return Replica(Address(rng.getrandbits(128).to_bytes(16, "big")))
 
 
-def retained_value(publication: Publication, wall_offset_ns: int) -> bytes:
-    """A retained message as it is in the table: with the wall clock's time when it expires, 0 for never."""
+def site_number(name: str) -> int:
+    """What stands for a site in a retained message: a hash of its name; 0 without RELAY."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=_U64_BYTES).digest(), "big") >> 3 if name else 0
+
+
+def retained_value(publication: Publication, wall_offset_ns: int, site: int = 0) -> bytes:
+    """A retained message as it is in the table: with the wall clock's time when it expires, 0 for never, and the number
+    of the site where it was published in the place of its origin."""
     expires = publication.expires_ns + wall_offset_ns if publication.expires_ns != NEVER else 0
     plain = attrs.evolve(publication, expires_ns=NEVER, wants_retain=True)
-    plain.origin = plain.number = 0
+    plain.origin, plain.number = site, 0
     return max(0, expires).to_bytes(_U64_BYTES, "big") + message_body(ForwardedMessage(plain), 0)
 
 
@@ -44,9 +58,16 @@ def retained_message(value: bytes, wall_offset_ns: int) -> Publication:
     """Raises WireError."""
     expires = int.from_bytes(value[:_U64_BYTES], "big")
     publication = read_message(value[_U64_BYTES:], 0).publication
+    publication.origin = 0
     if expires:
         publication.expires_ns = max(1, expires - wall_offset_ns)
     return publication
+
+
+def retained_site(value: bytes) -> int:
+    """The number of the site where a retained message was published."""
+    at = _U64_BYTES + 1                                  # behind the flags
+    return int.from_bytes(value[at:at + _U64_BYTES], "big")
 
 
 @attrs.frozen

@@ -181,6 +181,8 @@ class TableExchange(PeerFrame):
 
 RETAINED, OWNERS = 1, 2
 """Tables: topic -> retained message; client id -> the node that has its session."""
+GIVEN, TAKEN = 3, 4
+"""Of RETAINED, what the sender's site gives to the receiver's, and what that has of it (site_tables.py)."""
 
 
 @frame(10)
@@ -195,6 +197,7 @@ class RouteFence(PeerFrame):
 # --- between sites: multicast by RELAY, but for TableExchange, which also goes to one member --------------------------
 
 _SITE_TARGETS = sequence(record(TEXT, FILTER))
+_RULES = sequence(FILTER)
 
 
 @frame(11)
@@ -210,13 +213,16 @@ class SiteMessage(PeerFrame):
 @frame(12)
 class SiteFilters(PeerFrame):
     """What the brokers of the sender's site want together. epoch: of the view whose coordinator says so; is_whole: all
-    filters after change `number` of the coordinator's life, else the changes up to it."""
+    filters after change `number` of the coordinator's life, else the changes up to it. lets_in, lets_out: if it is
+    whole, topics_in and topics_out of that site."""
 
     epoch: int = field(U64)
     incarnation: int = field(U64)
     number: int = field(U64)
     is_whole: bool = field(BOOL)
     deltas: tuple[tuple[str, GroupCount], ...] = field(DELTAS)
+    lets_in: tuple[str, ...] = field(_RULES, default=())
+    lets_out: tuple[str, ...] = field(_RULES, default=())
 
 
 @frame(13)

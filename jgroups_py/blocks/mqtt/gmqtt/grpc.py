@@ -250,6 +250,10 @@ class GmqttFederation(MembershipListener):
         """Empty: gmqtt has no sites."""
         return {"site": "", "relay": None, "sites": []}
 
+    def sites_for(self, topic: str) -> dict[str, Any]:
+        """There are no sites."""
+        return {}
+
     def interest_in(self, topic: str) -> Mapping[str, Sequence[str]]:
         """Peer -> its filters that match."""
         return self.link.interest_in(topic)

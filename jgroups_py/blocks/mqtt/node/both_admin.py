@@ -64,6 +64,10 @@ class GroupAndGmqttAdmin:
         """Those of the group."""
         return await self.group.sites(topic)
 
+    def sites_for(self, topic: str) -> dict[str, Any]:
+        """Those of the group."""
+        return self.group.sites_for(topic)
+
     def interest_in(self, topic: str) -> Mapping[str, Sequence[str]]:
         """Peer -> its filters that match."""
         return self.both.interest_in(topic)

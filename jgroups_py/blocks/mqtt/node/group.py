@@ -176,6 +176,10 @@ class GroupFederation(Block):
         """Peer -> its filters that match."""
         return self.core.interest_of_peers.filters_for(topic)
 
+    def sites_for(self, topic: str) -> dict[str, Any]:
+        """Whether a topic leaves this site, and what each other site does with it."""
+        return self.core.sites.way_of(topic)
+
     def where(self, client_id: str) -> dict[str, Any] | None:
         """The node that has the session of a client id, and the nodes that have copies of it."""
         return self.core.where(client_id)
@@ -195,7 +199,8 @@ class GroupFederation(Block):
             site = ledger.get(each["site"], {})
             found.append({**each, **{name: site.get(name, 0) for name in ("numbered", "acknowledged", "held", "lost")},
                           "origins": site.get("origins", [])})
-        return {"site": self.channel.site, "relay": answer.get("relay"), "sites": found}
+        rules = {"topics_in": list(self.core.options.topics_in), "topics_out": list(self.core.options.topics_out)}
+        return {"site": self.channel.site, "relay": answer.get("relay"), **rules, "sites": found}
 
     @property
     def counters(self) -> Counters:

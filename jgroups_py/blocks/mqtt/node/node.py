@@ -160,11 +160,13 @@ class BrokerNode:
         return server
 
     def _core(self, section: FederationSection) -> FederationCore:
+        check_rules(section)
         return FederationCore(
             FederationOptions(
                 name=self._options.node_name, keep_peer_s=section.keep_peer / NS_PER_S,
                 queue_bytes=section.queue_bytes, when_full=WhenFull(section.on_full),
-                session_copies=section.session_copies),
+                session_copies=section.session_copies, topics_in=section.topics_in,
+                topics_out=section.topics_out),
             Random(randbits(64)), now_ns=monotonic_ns(), wall_offset_ns=time_ns() - monotonic_ns())
 
     def _group(self, section: FederationSection, core: FederationCore, server: MqttServer) -> GroupFederation:
@@ -193,6 +195,14 @@ class BrokerNode:
         api = RestApi(self.server.broker, self.server.settle, self.federation, monotonic_ns, time, self._counters)
         return HttpServer(api.answer, endpoint.address, what="REST", extra="mqtt",
                           tls=None if tls is None else tls_context(tls))
+
+
+def check_rules(section: FederationSection) -> None:
+    """Raises ConfigError: there are rules for other sites, and the stack has none."""
+    for name, filters in (("topics_in", section.topics_in), ("topics_out", section.topics_out)):
+        if filters and load(section.stack, dict(section.properties)).config_of("RELAY") is None:
+            raise ConfigError(f"plugins.federation.{name}: the stack {section.stack} has no RELAY, so there are no "
+                              "other sites; leave the key out, or take a stack with RELAY")
 
 
 def stack_of(section: FederationSection) -> StackSpec:

@@ -14,6 +14,7 @@ import attrs
 
 from jgroups_py.blocks.mqtt.broker.auth import FastPassword, Password
 from jgroups_py.blocks.mqtt.broker.options import AckWhen, BrokerOptions, WhenFull
+from jgroups_py.blocks.mqtt.broker.subscription_tree import split_shared
 from jgroups_py.blocks.mqtt.codec.text import topic_filter_fault
 from jgroups_py.blocks.mqtt.server.listen import ListenAddress, TlsFiles
 from jgroups_py.config.problems import Place, stop
@@ -25,6 +26,7 @@ EXAMPLE = "a broker's file has sections: `listeners:`, `mqtt:`, `plugins:`, `log
 PASSWORD_EXAMPLE = "a password file is a list: `- username: alice`, and below it `  password: ...`"
 MQTT_PORT = 1883
 FEDERATION_PORT, GOSSIP_PORT = 8901, 8902
+MAX_RULES = 1_000
 MOST_NS = 10 * 365 * 24 * 3600 * NS_PER_S
 _GO_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|h|d)")
 _WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -94,6 +96,8 @@ def _filter(value: str) -> str:
     fault = topic_filter_fault(value)
     if fault:
         raise ConfigError(f"{value!r} is no topic filter: {fault}")
+    if split_shared(value)[0]:
+        raise ConfigError(f"{value!r} is a shared subscription; write its filter alone, {split_shared(value)[1]!r}")
     return value
 
 
@@ -234,8 +238,10 @@ class FederationSection:
                            "their node; `replicated`, with copies at others, so that they outlive it.")
     session_replicas: int = count(2, least=2, most=3, doc="Ours: nodes that have a session, its own among them; so "
                                   "many less one may be killed at once.")
-    topics_in: tuple[str, ...] = listed(_filter, doc="Ours: what is taken from other nodes; empty: all.")
-    topics_out: tuple[str, ...] = listed(_filter, doc="Ours: what is given to other nodes; empty: all.")
+    topics_in: tuple[str, ...] = listed(_filter, doc="Ours: filters of what this site takes from other sites; empty: "
+                                        "all. The same at all nodes of a site.")
+    topics_out: tuple[str, ...] = listed(_filter, doc="Ours: filters of what this site gives to other sites; empty: "
+                                         "all. The same at all nodes of a site.")
 
     def __attrs_post_init__(self) -> None:
         if self.sessions == "replicated" and not self.stack:
@@ -243,6 +249,12 @@ class FederationSection:
         if self.sessions == "replicated" and self.ack != AckWhen.PEERS.value:
             raise ConfigError(f"sessions: replicated needs `ack: peers`: with {self.ack} no acknowledgement waits"
                               " for the copies")
+        for name in ("topics_in", "topics_out"):
+            filters = getattr(self, name)
+            if filters and not self.stack:
+                raise ConfigError(f"{name} is between sites: it needs a `stack` with RELAY; else only [] is allowed")
+            if len(filters) > MAX_RULES:
+                raise ConfigError(f"{name}: {len(filters)} filters; at most {MAX_RULES} are allowed")
 
     @property
     def session_copies(self) -> int:
@@ -428,14 +440,11 @@ def read_broker_file(content: str, file: str) -> tuple[BrokerFile, list[str]]:
 
 OF_GMQTT = ("fed_addr", "advertise_fed_addr", "retry_interval", "retry_timeout", "snapshot_path", "rejoin_after_leave")
 OF_GROUP = ("cluster", "properties", "gmqtt")
-NOT_YET = ("topics_in", "topics_out")
 
 
 def _idle_in_federation(path: str, section: FederationSection) -> str:
     """Why a key of the federation has no effect; "": it has."""
     key = path.removeprefix("plugins.federation.")
-    if key in NOT_YET:
-        return "yet"
     if key == "session_replicas" and not section.session_copies:
         return "without sessions: replicated"
     if section.stack:

@@ -5,6 +5,8 @@
     peers            the nodes with a matching filter, and what is queued for them
     retained         the message that a new subscriber gets now
     acknowledgement  the nodes that PUBACK or PUBREC waits for
+
+With RELAY, `sites` and `leaves_site` of the federation stand beside these (Sites.way_of).
 """
 from __future__ import annotations
 

@@ -75,6 +75,10 @@ class FederationAdmin(Protocol):
         """Peer -> its filters that match."""
         ...
 
+    def sites_for(self, topic: str) -> dict[str, Any]:
+        """Whether a topic leaves this site, and what each other site does with it; {}: there are no sites."""
+        ...
+
     def where(self, client_id: str) -> dict[str, Any] | None:
         """The node that has the session of a client id, and the nodes with copies; None: not known."""
         ...
@@ -222,7 +226,8 @@ class RestApi:
                   for match in matches.shared[:MAX_PAGE]]
         peers = [{"name": name, "filters": list(filters)} for name, filters in
                  self.federation.interest_in(topic).items()]
-        return HttpAnswer(200, json_bytes({"topic": topic, "clients": here, "groups": groups, "peers": peers}))
+        return HttpAnswer(200, json_bytes({"topic": topic, "clients": here, "groups": groups, "peers": peers,
+                                           **self.federation.sites_for(topic)}))
 
     async def _where(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
         federation = self._federation
@@ -235,7 +240,8 @@ class RestApi:
         topic, federation = _topic(query), self._federation
         interest = {} if federation is None else federation.interest_in(topic)
         peers = [] if federation is None else federation.report()
-        return HttpAnswer(200, json_bytes(explain(self._broker, topic, interest, peers, self._clock())))
+        sites = {} if federation is None else federation.sites_for(topic)
+        return HttpAnswer(200, json_bytes({**explain(self._broker, topic, interest, peers, self._clock()), **sites}))
 
     # --- this broker --------------------------------------------------------------------------------------------------
 

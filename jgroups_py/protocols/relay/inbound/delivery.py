@@ -130,8 +130,9 @@ class RemoteDelivery(RelayPart, DeliveryPort):
             proxy = self.proxies[header.origin] = ProxyUUID(header.origin, relay_address, header.site)
         mark = batch.headers[-1] if batch.headers else None
         if isinstance(mark, PassedBy) and not mark.topics:
-            # Withheld by a trust file, not filtered by interest: no layer above asks for it, ARCHIVE alone records it.
-            self.drop("withheld_dropped", batch, "only its numbers came: a trust file withholds it", header)
+            # Withheld by a trust file, or for other sites, not filtered by interest: no layer above asks for it,
+            # ARCHIVE alone records it.
+            self.drop("withheld_dropped", batch, "only its numbers came: it is withheld, or for other sites", header)
             if len(batch.headers) == 1:
                 return
         self.count("delivered_remote", batch.count)

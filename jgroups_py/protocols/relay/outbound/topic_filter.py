@@ -9,7 +9,9 @@ is everything. The relay sends it to every other relay. The sending relay may ha
 changed meanwhile. So the receiving relay checks again, refuses numbers of topics that are subscribed by now, and
 requests the messages.
 
-What the trust file keeps from a site crosses in the same form, marked with no topics: no site refuses that.
+What the trust file keeps from a site crosses in the same form, marked with no topics: no site refuses that. So do
+batches whose sender names the sites that they are for (ForSites), for all others: the sender's word is final, and no
+interest of a site can be too late for it.
 """
 from __future__ import annotations
 
@@ -29,8 +31,9 @@ from jgroups_py.protocols.relay.ports import BridgePort, SiteGuardPort, TopicFil
 from jgroups_py.stack.component import needs
 from jgroups_py.stack.protocol import STOP, on
 from jgroups_py.wire.archive_header import Archived
-from jgroups_py.wire.topic_headers import PassedBy, passed_by, topic_of
+from jgroups_py.wire.topic_headers import PassedBy, passed_by, sites_of, topic_of
 
+WITHOUT_TOPICS = PassedBy(NOTHING)
 PASSED_WAIT_NS = millis(50)          # numbers alone are not urgent; what comes meanwhile is sent with them
 MAX_PASSED = 4096                    # numbers in one batch
 
@@ -108,6 +111,9 @@ class TopicFilter(RelayPart, TopicFilterPort):
         mark = self.withheld(peer, held.batch)
         if mark is not None:
             self.drop("withheld", held.batch, f"the trust file keeps it from {peer.site.name}; its numbers are sent")
+        elif (sites := sites_of(held.batch.headers)) is not None and peer.site.name not in sites:
+            mark = WITHOUT_TOPICS
+            self.drop("for_other_sites", held.batch, f"it is not for {peer.site.name}; its numbers are sent")
         else:
             mark = passed_by(held.batch, peer.interest)
             if mark is None:
@@ -128,7 +134,7 @@ class TopicFilter(RelayPart, TopicFilterPort):
         if allowed.everything:
             return None
         topic = topic_of(batch.headers)
-        return None if topic is not None and allowed.includes(topic) else PassedBy(NOTHING)
+        return None if topic is not None and allowed.includes(topic) else WITHOUT_TOPICS
 
     def numbers_of(self, first: int, batch: Batch) -> Batch:
         return empty(batch, first, batch.count, NOTHING)

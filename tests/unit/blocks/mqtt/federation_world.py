@@ -31,7 +31,7 @@ class Node:
         self.handle = f"{name}#{life}"
         rng = Random(f"{world.seed}/{self.handle}")
         self.federation = FederationCore(
-            FederationOptions(name=name, **world.federation_options), rng, now_ns=world.now_ns,
+            FederationOptions(name=name, **world.options_of(name)), rng, now_ns=world.now_ns,
             wall_offset_ns=1_000_000 * SECOND + world.rng.randrange(-50, 50) * MS)
         self.broker = Broker(BrokerOptions(**{"sys_interval_s": 0, "node_name": name, **world.broker_options}), rng,
                              now_ns=world.now_ns, federation=self.federation, authorizer=world.authorizer)
@@ -75,7 +75,7 @@ class Node:
             for output in outputs:
                 if output.connection in self.clients:
                     self.clients[output.connection].take(output)
-            if not sent and not outputs:
+            if not sent and not outputs and not self.world.post_sites(self):
                 break
         self._busy = False
 
@@ -134,6 +134,14 @@ class FederationWorld:
             self.start(name)
         self.views()
         self.run(0.5)
+
+    def options_of(self, name: str) -> dict[str, Any]:
+        """What the federation of a node is told."""
+        return self.federation_options
+
+    def post_sites(self, node: Node) -> bool:
+        """Carry what a node has for other sites; whether there was something."""
+        return False
 
     # --- faults -------------------------------------------------------------------------------------------------------
 

@@ -205,8 +205,7 @@ plugin_order: [federation]
 """, "node.yml")
     assert found.federation is not None
     assert (found.federation.cluster, found.federation.properties) == ("brokers", (("a", "b=c"), ("d", "")))
-    assert warnings == ["node.yml:2: plugins.federation.fed_addr has no effect beside stack without gmqtt",
-                        "node.yml:2: plugins.federation.topics_in has no effect yet"]
+    assert warnings == ["node.yml:2: plugins.federation.fed_addr has no effect beside stack without gmqtt"]
     _, warnings = read_broker_file("plugins: {federation: {cluster: x}}\nplugin_order: [federation]\n", "node.yml")
     assert warnings == ["node.yml:1: plugins.federation.cluster has no effect without stack"]
 
@@ -248,6 +247,11 @@ def test_our_keys_of_sessions():
     ("persistence:\n  type: redis\n", "persistence.type: 'redis' is not one of memory"),
     ("plugins:\n  auth:\n    hash: bcrypt\n", "bcrypt is not supported here; plain, md5, sha256 and scrypt are"),
     ("plugins:\n  federation:\n    topics_in: ['a#']\n", "plugins.federation.topics_in: 'a#' is no topic filter: "),
+    ("plugins:\n  federation:\n    stack: x\n    topics_out: [a, $share/g/b]\n",
+     "node.yml:4: plugins.federation.topics_out: '$share/g/b' is a shared subscription; write its filter alone, 'b'"),
+    ("plugins:\n  federation: {topics_in: [a]}\n",
+     "node.yml:2: plugins.federation: topics_in is between sites: it needs a `stack` with RELAY; else only [] is"),
+    (f"plugins:\n  federation: {{stack: x, topics_out: {['a'] * 1001}}}\n", "1001 filters; at most 1000 are allowed"),
     ("plugins:\n  federation:\n    node_name: a b\n", "plugins.federation.node_name: 'a b' is no name of a node"),
     ("plugins:\n  federation: {cluster: a b}\n", "plugins.federation.cluster: 'a b' is no name of a group"),
     ("plugins:\n  federation: {properties: [x]}\n", "'x' is no property of a stack; write NAME=VALUE"),

@@ -20,7 +20,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     Subscription,
     Will,
 )
-from jgroups_py.blocks.mqtt.federation.copy_bytes import wanted_body
+from jgroups_py.blocks.mqtt.federation.copy_bytes import read_delivery, wanted_body
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved, SessionOffer
 from jgroups_py.blocks.mqtt.federation.tables import SessionOwner, key_of
 from jgroups_py.blocks.mqtt.federation.wire import EventKind
@@ -135,6 +135,48 @@ def test_acknowledgements_wait_for_the_copies_and_not_for_ever():
     assert publisher.has(PubAckPacket)
     assert client.has(SubAckPacket)
     assert w.sent("A", "copies_late")
+
+
+def test_what_comes_late_to_a_session_that_moved_is_in_its_new_copies_before_it_is_acknowledged():
+    """What D sends to A takes longer than A waits for it, so the session is at B without it."""
+    w = world("ABCD", broker={"ack_timeout_s": 60.0})
+    client = subscribed(w, "A")
+    publisher = w.client("D", "publisher")
+    w.run(0.2)
+    hold_back(w, "D", "A", 9)
+    publisher.publish("a/b", b"late", 2)
+    assert client.go(w, "B", 6.0).session_present
+    keeper = next(iter(w.nodes["B"].federation.copies.kept[client.client_id].keepers))
+    client.cut()
+    hold_back(w, "A", "B", 12)                           # on its way from the former node to the new one
+    w.run(9)
+    assert not publisher.has(PubRecPacket)
+    hold_back(w, keeper, "B", 15)                        # and what the keeper says, to the new one
+    w.run(8)
+    queue = w.nodes["B"].broker.sessions[client.client_id].queue
+    assert [each.publication.payload for each in queue] == [b"late"]
+    assert not publisher.has(PubRecPacket), "the copies may not have it"
+    w.run(20)
+    copy = w.nodes[keeper].federation.copies.here[client.client_id]["B"]
+    assert [read_delivery(each).publication.payload for each in copy.queue] == [b"late"]
+    assert publisher.has(PubRecPacket)
+    assert w.sent("A", "onward_late") == w.sent("B", "copies_late") == 0
+
+
+def test_nobody_waits_longer_than_the_timeout_for_what_is_sent_on():
+    w = world("ABCD", broker={"ack_timeout_s": 3.0})
+    client = subscribed(w, "A")
+    publisher = w.client("D", "publisher")
+    w.run(0.2)
+    hold_back(w, "D", "A", 6)
+    publisher.publish("a/b", b"late", 1)
+    assert client.go(w, "B", 5.0).session_present
+    w.detect_ns = 100 * SECOND
+    w.pause("B")                                         # and nobody sees it
+    w.run(10)
+    assert publisher.has(PubAckPacket)
+    assert w.sent("A", "onward_late") == 1
+    assert not w.nodes["D"].federation.peers["A"].stream.held, "D's stream to A goes on"
 
 
 def test_nodes_that_keep_each_others_sessions_do_not_wait_for_each_other():

@@ -47,6 +47,9 @@ class Federation:
     async def sites(self, topic: str) -> dict[str, Any]:
         return {"site": "NYC", "relay": "A", "sites": [{"site": "SFO", **({"wants": True} if topic else {})}]}
 
+    def sites_for(self, topic: str) -> dict[str, Any]:
+        return {"site": "NYC", "leaves_site": topic == "a/b"}
+
     def interest_in(self, topic: str) -> Mapping[str, Sequence[str]]:
         return {"node2": ["a/#"]} if topic == "a/b" else {}
 
@@ -226,7 +229,8 @@ def test_who_would_get_a_topic():
     api.bench.client("d").subscribe("$share/g/a/b")
     assert api.get("/v1/federation/interest?topic=a/b") == {
         "topic": "a/b", "clients": [{"client_id": "c", "filters": ["a/+"]}],
-        "groups": [{"filter": "$share/g/a/b", "members": 1}], "peers": [{"name": "node2", "filters": ["a/#"]}]}
+        "groups": [{"filter": "$share/g/a/b", "members": 1}], "peers": [{"name": "node2", "filters": ["a/#"]}],
+        "site": "NYC", "leaves_site": True}
     assert api.ask("GET", "/v1/federation/interest").status == 400
     assert api.ask("GET", "/v1/federation/interest?topic=%23").status == 400
 

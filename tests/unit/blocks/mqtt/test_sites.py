@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -15,98 +14,7 @@ from jgroups_py.blocks.mqtt.federation.options import FederationOptions
 from jgroups_py.blocks.mqtt.federation.sites import read_site_message, site_message
 from jgroups_py.model.errors import WireError
 from tests.unit.blocks.mqtt.clients import SECOND
-from tests.unit.blocks.mqtt.federation_world import MS, FederationWorld, Node
-
-
-class SitesWorld(FederationWorld):
-    """Sites of nodes. Multicasts across sites reach each node of another site once and in order, as RELAY brings them;
-    while a site is `cut` they wait. Sites are the sides of the world, so frames of streams stay within them."""
-
-    def __init__(self, *sites: str, **options: Any) -> None:
-        self.sites = {f"S{number}": names for number, names in enumerate(sites)}
-        self.site_of = {name: site for site, names in self.sites.items() for name in names}
-        self.cut: dict[str, list[tuple[Node, Node, bytes]]] = {}
-        self.crossed: list[w.PeerFrame] = []
-        self.coordinators: dict[str, str] = {}
-        self.epochs = dict.fromkeys(self.sites, 0)
-        super().__init__("", **options)
-        for site, names in self.sites.items():
-            for name in names:
-                self.sides[name] = list(self.sites).index(site)
-                self.start(name)
-        self.views()
-        self.run(3)
-
-    def views(self) -> None:
-        super().views()
-        for site, names in self.sites.items():
-            live = [name for name in names if name in self.nodes and self.nodes[name].is_live]
-            if live and self.coordinators.get(site) != f"{live[0]}{self.nodes[live[0]].life}":
-                self.coordinators[site] = f"{live[0]}{self.nodes[live[0]].life}"
-                self.epochs[site] += 1
-            for name in live:
-                self.show_sites(self.nodes[name], site, name == live[0])
-
-    def show_sites(self, node: Node, site: str, is_coordinator: bool) -> None:
-        others = {other: ("UP", tuple(self.nodes[name].handle for name in names if name in self.nodes))
-                  for other, names in self.sites.items() if other != site}
-        node.federation.sites_changed(site, others, is_coordinator, self.epochs[site], self.now_ns)
-        node.settle()
-
-    def post_sites(self, node: Node) -> bool:
-        """Carry what a node has for other sites; whether there was something."""
-        to_sites, to_members = node.federation.drain_sites(self.now_ns)
-        for each in to_sites:
-            self.crossed.append(w.decode_frame(each.data))
-            for other in self.nodes.values():
-                if self.site_of[other.name] != self.site_of[node.name]:
-                    self.carry(node, other, each.data)
-        tokens = [each.token for each in to_sites if each.token]
-        if tokens:
-            self.later(MS, lambda: self.receipt(node, tokens))
-        for answer in to_members:
-            self.carry(node, self.nodes[answer.handle.partition("#")[0]], answer.data)
-        return bool(to_sites or to_members)
-
-    def receipt(self, node: Node, tokens: list[int]) -> None:
-        node.federation.sites_have(tokens)
-        node.settle()
-
-    def carry(self, node: Node, other: Node, data: bytes) -> None:
-        for site in (self.site_of[node.name], self.site_of[other.name]):
-            if site in self.cut:
-                self.cut[site].append((node, other, data))
-                return
-        self.later(5 * MS, lambda: self.arrive(node, other, data))
-
-    def arrive(self, node: Node, other: Node, data: bytes) -> None:
-        if other.is_live and self.nodes[other.name] is other:
-            other.federation.receive_from_site(self.site_of[node.name], node.handle, data, self.now_ns)
-            other.settle()
-
-    def join(self, site: str) -> None:
-        """The end of a cut."""
-        for node, other, data in self.cut.pop(site):
-            self.carry(node, other, data)
-
-    def messages(self) -> list[w.SiteMessage]:
-        return [frame for frame in self.crossed if isinstance(frame, w.SiteMessage)]
-
-
-@pytest.fixture(autouse=True)
-def carried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes also send what goes to other sites."""
-    settle = Node.settle
-
-    def with_sites(node: Node) -> None:
-        settle(node)
-        while isinstance(node.world, SitesWorld) and node.world.post_sites(node):
-            settle(node)
-    monkeypatch.setattr(Node, "settle", with_sites)
-
-
-def payloads(client: Any) -> list[bytes]:
-    return [message.payload for message in client.messages]
+from tests.unit.blocks.mqtt.sites_world import SitesWorld, payloads
 
 
 def test_a_message_reaches_each_subscriber_of_another_site_once_and_what_nobody_wants_does_not_cross():
