@@ -33,7 +33,7 @@ def rows() -> dict[str, str]:
 def test_every_checker_has_a_row_among_the_guarantees_and_every_row_of_a_history_its_checker() -> None:
     described = rows()
     assert [name for name in CHECKERS if name not in described] == []
-    assert [name for name in described if name not in CHECKERS and name[0] not in "PHKEDO"] == []
+    assert [name for name in described if name not in CHECKERS and name[0] not in "PHKEDOCN" and not re.fullmatch(r"L\d+", name)] == []
 
 
 @pytest.mark.parametrize("name", sorted(CHECKERS))
