@@ -17,7 +17,6 @@ After {"command": "events"} a line follows for each change, until the client clo
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import logging
 import os
@@ -25,7 +24,7 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -33,14 +32,14 @@ from typing import Any, Self
 import attrs
 
 from jgroups_py.channel.base import BaseChannel
-from jgroups_py.channel.block import Block
 from jgroups_py.model.errors import ChannelError, ConfigError, SiteOrderError
 from jgroups_py.model.events import SiteCommand
-from jgroups_py.model.outputs import Output, SiteCommandDone
+from jgroups_py.model.outputs import SiteCommandDone
 from jgroups_py.model.ports import KeyReporter, SiteReporter
 from jgroups_py.model.units import seconds
 from jgroups_py.node.node import Node
 from jgroups_py.ops.key_control import KeyControl
+from jgroups_py.ops.orders import NodeOrders
 from jgroups_py.ops.survey import Survey
 from jgroups_py.ops.watch import ChannelWatch, Feed, WatchedMember, ask_node
 from jgroups_py.system.unix_sockets import listening_socket
@@ -65,17 +64,16 @@ CLIENTS_OF_PROCESS = 4                      # of one process, so that none uses 
 POLL_SECONDS = 1.0                          # period of checking whether the client of a subscription is still there
 
 
-class SiteControl(Block):
+class SiteControl(NodeOrders):
     """Reports and orders about other sites, for one channel (JChannel or AsyncChannel). Any thread may call."""
+
+    done = SiteCommandDone
+    refused = SiteOrderError
 
     def __init__(self, channel: BaseChannel) -> None:
         if channel.spec.config_of("RELAY") is None:
             raise ConfigError(NO_SITES)
-        self._channel = channel
-        self._numbers = itertools.count(1)
-        self._answers: dict[int, str | None] = {}            # order -> None until its answer arrives, then its error
-        self._changed = threading.Condition()
-        channel.attach(self)
+        super().__init__(channel)
 
     @property
     def member(self) -> str:
@@ -121,33 +119,7 @@ class SiteControl(Block):
 
     def order(self, verb: str, site: str, timeout: float = 0.0) -> None:
         """One of ORDERS, or "hold"; see the methods above."""
-        number = next(self._numbers)
-        with self._changed:
-            self._answers[number] = None
-        try:
-            event = SiteCommand(number, verb, site, seconds(timeout))
-            ask_node(self._channel, lambda node, now_ns: node.inject(event, now_ns))
-            with self._changed:
-                self._changed.wait_for(lambda: self._answers[number] is not None, timeout + ANSWER_SLACK_SECONDS)
-                error = self._answers[number]
-        finally:
-            del self._answers[number]
-        if error is None:
-            raise SiteOrderError("this member did not answer in time")
-        if error:
-            raise SiteOrderError(error)
-
-    def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """On the loop thread: take the answers to orders out of the outputs."""
-        done = [output for output in outputs if isinstance(output, SiteCommandDone)]
-        if not done:
-            return outputs
-        with self._changed:
-            for output in done:
-                if output.number in self._answers:
-                    self._answers[output.number] = output.error
-            self._changed.notify_all()
-        return [output for output in outputs if not isinstance(output, SiteCommandDone)]
+        self.give(lambda number: SiteCommand(number, verb, site, seconds(timeout)), timeout + ANSWER_SLACK_SECONDS)
 
 
 def _report(node: Node, now_ns: int) -> dict[str, Any]:
