@@ -98,8 +98,9 @@ class Transfer:
 class Dispatcher:
     """Passes outputs to callbacks. All methods but the setters run on the consumer's thread.
 
-    before: called with an output before the receiver's method, so that the channel's properties are up to date there;
-    after: called with it when that method has returned. unrequested: the application did not request the end.
+    before: called with an output other than messages before the receiver's method, so that the channel's properties are
+    up to date there; after: called with it when that method has returned. unrequested: the application did not request
+    the end.
     """
 
     COUNTERS = declare(
@@ -171,10 +172,10 @@ class Dispatcher:
 
     def handle(self, output: Output) -> None:
         """Deliver one output."""
+        if isinstance(output, Deliver):                      # most of them; `before` and `after` are for the others
+            return self._deliver(output)
         self.before(output)
-        if isinstance(output, Deliver):
-            self._deliver(output)
-        elif isinstance(output, ProvideState):
+        if isinstance(output, ProvideState):
             self._provide_state(output)
         elif isinstance(output, StateBegin):
             self._state()
@@ -182,7 +183,7 @@ class Dispatcher:
             callback = self.callback_of(output)
             if callback is not None:
                 self.call(*callback)
-        self.finished(output)
+        return self.finished(output)
 
     def callback_of(self, output: Output) -> tuple[Any, ...] | None:
         """The receiver's method for an output, and its arguments; None: it is not for the receiver."""
