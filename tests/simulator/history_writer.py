@@ -46,10 +46,13 @@ class HistoryWriter:
     def group(self, counter: int, members: str) -> View:
         return self.install(self.view(counter, members), members)
 
-    def send(self, name: str, *payloads: str, dest: str | None = None, flags: int = 0) -> None:
+    def send(
+        self, name: str, *payloads: str, dest: str | None = None, flags: int = 0, sites: tuple[str, ...] | None = None,
+    ) -> None:
         to = self.addresses[dest] if dest else None
         data = tuple(payload.encode() for payload in payloads)
-        self.history.add(h.MessageSent(self.tick(), self.addresses[name], to, data, flags, self.views[name]))
+        self.history.add(h.MessageSent(
+            self.tick(), self.addresses[name], to, data, flags, self.views[name], sites=sites))
 
     def deliver(
         self, src: str | Address, *payloads: str, at: str, unicast: bool = False, flags: int = 0, place: int = 0,

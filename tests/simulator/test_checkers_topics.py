@@ -113,7 +113,22 @@ def test_t2_holes_before_a_subscription_between_two_and_of_declared_losses_are_n
     assert broken(writer) == []
 
 
+def test_t3_a_message_for_other_sites_is_delivered(writer: TopicWriter) -> None:
+    writer.send("A", "A>*/0@x", "A>*/1@x", sites=("LON",))
+    writer.deliver("A", "A>*/0@x", "A>*/1@x", at="AB")
+    writer.from_a("A>*/1@x", at="DE")
+    writer.ends()
+    assert broken(writer) == ["T3"]
+
+
+def test_t3_a_site_that_a_message_is_not_for_owes_nothing(writer: TopicWriter) -> None:
+    writer.send("A", "A>*/0@x", sites=("LON",))
+    writer.deliver("A", "A>*/0@x", at="AB")
+    writer.ends()
+    assert broken(writer) == []
+
+
 def test_every_checker_of_topics_has_a_planted_violation() -> None:
     tests = " ".join(name for name in globals() if name.startswith("test_t"))
-    assert [name for name in CHECKERS if name[0] == "T"] == ["T1", "T2"]
+    assert [name for name in CHECKERS if name[0] == "T"] == ["T1", "T2", "T3"]
     assert all(f"test_{name.lower()}_" in tests for name in CHECKERS if name[0] == "T")

@@ -40,7 +40,8 @@ def test_safeguards_are_distinct_and_put_back() -> None:
     before = [patch.owner.__dict__[patch.method] for safeguard in SAFEGUARDS for patch in safeguard.patches]
     for safeguard in SAFEGUARDS:
         with safeguard.removed():
-            assert all(patch.owner.__dict__[patch.method] is patch.without for patch in safeguard.patches)
+            found = [patch.owner.__dict__[patch.method] for patch in safeguard.patches]
+            assert [getattr(one, "fget", one) for one in found] == [patch.without for patch in safeguard.patches]
     assert before == [patch.owner.__dict__[patch.method] for safeguard in SAFEGUARDS for patch in safeguard.patches]
 
 

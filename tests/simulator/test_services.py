@@ -25,7 +25,7 @@ from jgroups_py.model.errors import (
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.testing.simulation import Trial
 from jgroups_py.testing.simulation.refusals import simulated
-from tests.simulator.coroutine_bench import Bench
+from tests.simulator.code_bench import Bench
 
 
 @attrs.frozen

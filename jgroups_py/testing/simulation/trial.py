@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -44,6 +45,7 @@ SETTLE_NS = seconds(10)                  # within it `at_end` must hold once all
 SETTLE_STEP_NS = millis(250)
 SILENCE_NS = seconds(1)                  # without a message: then the applications have settled
 ARRIVAL_NS = millis(500)                 # what was sent before arrives within it, once all has healed
+OBJECT = re.compile(r" at 0x[0-9a-f]+")
 MAX_SENDS = 5000                         # of all members at one instant
 
 
@@ -352,7 +354,8 @@ class Stage(World):
             text = str(error) or "an assertion does not hold:\n" + traceback.format_exc(limit=-1)
         else:
             text = "raised\n" + "".join(traceback.format_exception(error, limit=-4))
-        self.failures.append(Violation(what, text.rstrip(), self.now_ns if at_ns is None else at_ns))
+        text = OBJECT.sub("", text.rstrip())                 # addresses in memory: other ones in each run
+        self.failures.append(Violation(what, text, self.now_ns if at_ns is None else at_ns))
 
     def check_at_end(self) -> None:
         """Run the `at_end` check until it holds, for at most SETTLE_NS."""

@@ -11,6 +11,7 @@ from jgroups_py.model.outputs import LogEntry
 from jgroups_py.protocols.auth import Auth
 from jgroups_py.protocols.encrypt import ciphers, protocol
 from jgroups_py.protocols.encrypt.ciphers import FrameWriter
+from jgroups_py.protocols.encrypt.headers import Handshake
 from jgroups_py.protocols.encrypt.protocol import Encrypt
 from jgroups_py.protocols.encrypt.senders import SealedSender, Senders, Unproven
 from jgroups_py.protocols.gms.headers import InstallHeader, ViewKey
@@ -24,12 +25,17 @@ from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
 key_of, view_key_chosen, use_keyring = Encrypt.key_of, Encrypt.view_key_chosen, Encrypt.use_keyring
 open_frame, decoded, keyring_read = Encrypt.open, Transport.decoded, Encrypt.keyring_read
-opened = Cipher.open
+opened, made = Cipher.open, Cipher.__init__
 
 
 def nobody_owns(self: Auth, address: Address, identity: Identity) -> str:
     """Any identity may be shown under any address."""
     return ""
+
+
+def displaces_nobody(self: Encrypt, address: bytes, handshake: Handshake) -> bool:
+    """The keys of an exchange may be others each time."""
+    return False
 
 
 def sealed_for_leavers(
@@ -66,7 +72,7 @@ def old_key_seals(self: FrameWriter, key: GroupKey) -> None:
 
 def kept_before_it_opens(self: Encrypt, data: bytes, physical: Any) -> bytes | None:
     """A sender is remembered before its frame has opened."""
-    if not self.unfit(data):
+    if len(data) >= protocol.SEAL_BYTES and data[:2] == protocol.MAGIC:
         name = protocol.read_head(data)[5]
         if name not in self.senders.proven:
             self.expect(name, SealedSender())
@@ -107,16 +113,19 @@ def head_not_covered(self: Cipher, nonce: bytes, sealed: bytes | memoryview, cle
     return opened(self, nonce, sealed, b"")
 
 
-def head_not_sealed(self: Cipher, nonce: bytes, text: bytes, clear: bytes) -> bytes:
-    return self._encrypt(nonce, text, b"")
+def head_not_sealed(self: Cipher, key: bytes) -> None:
+    made(self, key)
+    encrypt = self.seal
+    self.seal = lambda nonce, text, clear: encrypt(nonce, text, b"")
 
 
 ONE_CIPHER = (Patch(ciphers, "frame_cipher", one_cipher), Patch(protocol, "frame_cipher", one_cipher))
-NO_HEAD = (Patch(Cipher, "open", head_not_covered), Patch(Cipher, "seal", head_not_sealed))
+NO_HEAD = (Patch(Cipher, "open", head_not_covered), Patch(Cipher, "__init__", head_not_sealed))
 
 ATTACKER_SAFEGUARDS = (
     Safeguard("an address is of one identity", "AUTH", "a member may show its identity under any address",
-              (Patch(Auth, "owned_by_another", nobody_owns),), "attacker-insider", "K7"),
+              (Patch(Auth, "owned_by_another", nobody_owns), Patch(Encrypt, "displaces", displaces_nobody)),
+              "attacker-insider", "K7"),
     Safeguard("a view's key goes to its members", "GMS", "who leaves gets it as well",
               (Patch(Gms, "send", sealed_for_leavers),), "attacker-exmember", "K6"),
     Safeguard("keys of former views open nothing", "ENCRYPT", "they open as before",
