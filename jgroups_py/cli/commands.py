@@ -10,6 +10,7 @@ from jgroups_py.cli.printer import Printer
 from jgroups_py.model.errors import ChannelError, ConfigError
 from jgroups_py.system.drops import drop_log
 
+AGAIN_SECONDS = 2.0
 Commands = Mapping[str, Callable[[str], None]]
 """Name -> its function, called with the rest of the line."""
 
@@ -19,15 +20,23 @@ class Ended(Exception):
 
 
 def watch_sigterm() -> None:
-    """Make SIGTERM raise Ended on the main thread."""
+    """Make SIGTERM raise Ended on the main thread, again every AGAIN_SECONDS until `ignore_sigterm`.
+
+    Python ignores an exception that is raised in a destructor or in a callback of a weak reference, and a signal's
+    handler may run there: then the first one is lost.
+    """
     def terminated(*_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
         raise Ended
     signal.signal(signal.SIGTERM, terminated)
+    signal.signal(signal.SIGALRM, terminated)
 
 
 def ignore_sigterm() -> None:
     """Make SIGTERM do nothing: the member is leaving already."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
 
 def log_drops(switch: str) -> None:

@@ -107,6 +107,32 @@ def serve_until_sigterm(
             process.wait()
 
 
+LOST = """
+import os, signal, time
+from jgroups_py.cli.commands import Ended, ignore_sigterm, watch_sigterm
+
+class Trap:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)                              # the handler runs here, and Python ignores what it raises
+
+watch_sigterm()
+try:
+    Trap()
+    time.sleep(60)
+except Ended:
+    ignore_sigterm()
+    time.sleep(3)
+    print("left")
+"""
+
+
+def test_a_sigterm_whose_exception_python_ignores_is_not_lost():
+    ended = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, check=True, timeout=50)
+    assert ended.stdout == "left\n"
+    assert "Exception ignored in" in ended.stderr
+
+
 def test_a_member_without_an_input_stays_until_sigterm_and_leaves_then(manager: Manager, tmp_path: Path):
     events = tmp_path / "events"
     with events.open("w") as out:
