@@ -12,6 +12,7 @@ from collections.abc import Callable
 from jgroups_py.model.errors import ChannelError
 from jgroups_py.system.service_manager import ServiceManager
 
+LOOK_SECONDS = 0.5
 FEEDINGS = 4                                # in the time after which the watchdog ends the service
 
 
@@ -29,7 +30,9 @@ class MemberService:
         if self._manager.watchdog_seconds is not None:
             threading.Thread(target=self._feed, args=(self._manager.watchdog_seconds / FEEDINGS, ran_a_round),
                              name="watchdog", daemon=True).start()
-        self._ended.wait()
+        # A signal that arrives as the thread is about to sleep does not wake it: its handler runs when it looks again.
+        while not self._ended.wait(LOOK_SECONDS):
+            pass
 
     def _feed(self, period_seconds: float, ran_a_round: Callable[[], object]) -> None:
         while True:

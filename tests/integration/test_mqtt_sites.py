@@ -150,9 +150,14 @@ def arrived(subscriber: Subscriber, *publishers: Publisher) -> None:
 
 
 def balanced(sites: TwoSites, site: str, other: str) -> dict[str, int]:
-    """The ledger once nothing is held any more."""
-    wait(lambda: not sites.brokers.ledger(sites.brokers.relay(site), other)["held"], "nothing is held")
-    return sites.brokers.ledger(sites.brokers.relay(site), other)
+    """The ledger at a moment at which nothing is held. Brokers go on: they compare their retained messages in turn."""
+    found: dict[str, int] = {}
+
+    def nothing_is_held() -> bool:
+        found.update(sites.brokers.ledger(sites.brokers.relay(site), other))
+        return not found["held"]
+    wait(nothing_is_held, "nothing is held")
+    return found
 
 
 def test_21_the_bridge_is_cut_and_relays_of_both_sites_are_killed(sites: TwoSites):
