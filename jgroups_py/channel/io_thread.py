@@ -229,7 +229,7 @@ class IoThread:
         if not io.rounds.acquire(timeout=LEASE_SECONDS):
             return False                                     # the I/O thread recalls the lease after LEASE_NS
         with io.mutex:
-            if io.state is CALLBACK_RUNNING:        # the I/O thread had callbacks to make first
+            if io.state is CALLBACK_RUNNING:                 # the I/O thread had callbacks to make first
                 io.transition(CALLBACK_RUNNING, LEASED_CALLBACK)
         return True
 

@@ -82,28 +82,36 @@ class AuthProfile(SealedProfile):
         for number, what in enumerate(rng.sample(INTRUDERS, rng.randint(1, 3))):
             name = f"Eve{number}"
             as_name = rng.choice(self.members) if what == NAME else name
-            action = Intrude(rng.randrange(millis(500), stop_ns), name, what, as_name)
-            self.intruders.append(action)
-            self.watch.kinds[name] = what
-            yield action
-            if what == REVOKED:
-                yield Revoke(rng.randrange(action.at_ns, stop_ns + seconds(1)), name)
+            yield from self.intrusion(Intrude(rng.randrange(millis(500), stop_ns), name, what, as_name), rng, stop_ns)
+
+    def intrusion(self, action: Intrude, rng: Random, stop_ns: int, watched_as: str = "") -> Iterator[Action]:
+        """An intruder, and the revocation of its key if it was a member. watched_as: its kind for the watch, if that is
+        another one."""
+        self.intruders.append(action)
+        self.watch.kinds[action.name] = watched_as or action.what
+        yield action
+        if action.what == REVOKED:
+            yield Revoke(rng.randrange(action.at_ns, stop_ns + seconds(1)), action.name)
 
     def start(self, world: World, name: str) -> Process:
         watch_wires(world, self.attacker)
         if not self.enrolled:
             self.enrolled = True
-            world.enroll(*(virtual_identity(world.seed, member, self.site_of[member], self.roles_of(member))
-                           for member in self.members))
-            for action in self.intruders:
-                own = virtual_identity(world.seed, action.name)
-                if action.what == UNKNOWN:
-                    world.files[f"{action.name}.pem"] = own.as_text().encode()
-                else:
-                    world.enroll(own)
+            self.enroll(world)
         if name in self.watch.kinds:
             return self.start_intruder(world, next(action for action in self.intruders if action.name == name))
         return super().start(world, name)
+
+    def enroll(self, world: World) -> None:
+        """Give members and intruders their keys."""
+        world.enroll(*(virtual_identity(world.seed, member, self.site_of[member], self.roles_of(member))
+                       for member in self.members))
+        for action in self.intruders:
+            own = virtual_identity(world.seed, action.name)
+            if action.what == UNKNOWN:
+                world.files[f"{action.name}.pem"] = own.as_text().encode()
+            else:
+                world.enroll(own)
 
     def roles_of(self, member: str) -> tuple[str, ...]:
         """The roles of a member."""

@@ -31,9 +31,8 @@ from jgroups_py.simulator.checkers import Violation
 from jgroups_py.simulator.clocks import EPOCH_NS
 from jgroups_py.simulator.faults.actions import Action, Starter
 from jgroups_py.simulator.process import App, Process
-from jgroups_py.simulator.profiles.auth import AuthProfile, Intrude, Revoke
+from jgroups_py.simulator.profiles.auth import AuthProfile, Intrude
 from jgroups_py.simulator.profiles.base import stack
-from jgroups_py.simulator.profiles.sealed import watch_wires
 from jgroups_py.simulator.secrets import TRUST, with_auth, with_encrypt
 from jgroups_py.simulator.world import World
 
@@ -83,21 +82,10 @@ class CertificatesProfile(AuthProfile):
         for number, what in enumerate(rng.sample(KINDS, rng.randint(1, 3))):
             name = f"Eve{number}"
             as_name = COPIED if what == COPY else rng.choice(self.members) if what == NAME else name
-            action = Intrude(rng.randrange(millis(500), stop_ns), name, what, as_name)
-            self.intruders.append(action)
-            self.watch.kinds[name] = REVOKED if what == EXPIRING else what
-            yield action
-            if what == REVOKED:
-                yield Revoke(rng.randrange(action.at_ns, stop_ns + seconds(1)), name)
+            yield from self.intrusion(Intrude(rng.randrange(millis(500), stop_ns), name, what, as_name), rng, stop_ns,
+                                      REVOKED if what == EXPIRING else what)
 
-    def start(self, world: World, name: str) -> Process:
-        watch_wires(world, self.attacker)
-        if not self.enrolled:
-            self.enrolled = True
-            self.certify(world)
-        return super().start(world, name)
-
-    def certify(self, world: World) -> None:
+    def enroll(self, world: World) -> None:
         """Give members and intruders their certificates."""
         authority = VirtualAuthority(world.seed, "CA", EPOCH_NS)
         other = VirtualAuthority(world.seed, "other CA", EPOCH_NS)

@@ -17,9 +17,8 @@ from jgroups_py.simulator.attack.intruder import COPY, EXPIRED, INTRUDERS, NAME,
 from jgroups_py.simulator.clocks import EPOCH_NS
 from jgroups_py.simulator.faults.actions import Action, Starter
 from jgroups_py.simulator.process import App, Process
-from jgroups_py.simulator.profiles.auth import AuthProfile, Intrude, Revoke
+from jgroups_py.simulator.profiles.auth import AuthProfile, Intrude
 from jgroups_py.simulator.profiles.base import Plan, in_order, span, stack
-from jgroups_py.simulator.profiles.sealed import watch_wires
 from jgroups_py.simulator.secrets import token_of, virtual_identity, with_auth, with_encrypt
 from jgroups_py.simulator.tokens import TokenService
 from jgroups_py.simulator.world import World
@@ -97,24 +96,13 @@ class TokensProfile(AuthProfile):
             return
         for number, what in enumerate(rng.sample(self.kinds, rng.randint(1, 3))):
             name = f"Eve{number}"
-            action = Intrude(rng.randrange(millis(500), stop_ns), name, what,
-                             rng.choice(self.members) if what == NAME else name)
-            self.intruders.append(action)
-            self.watch.kinds[name] = what
-            yield action
-            if what == REVOKED:
-                yield Revoke(rng.randrange(action.at_ns, stop_ns + seconds(1)), name)
+            at_ns = rng.randrange(millis(500), stop_ns)
+            yield from self.intrusion(
+                Intrude(at_ns, name, what, rng.choice(self.members) if what == NAME else name), rng, stop_ns)
 
-    def start(self, world: World, name: str) -> Process:
-        watch_wires(world, self.attacker)
-        if not self.enrolled:
-            self.enrolled = True
-            world.authority = "token"
-            self.hand_out(world)
-        return super().start(world, name)
-
-    def hand_out(self, world: World) -> None:
+    def enroll(self, world: World) -> None:
         """Give members and intruders their keys and tokens."""
+        world.authority = "token"
         for member in self.members:
             world.enroll(virtual_identity(world.seed, member, self.site_of[member]))
             world.give_token(virtual_identity(world.seed, member, self.site_of[member]),
