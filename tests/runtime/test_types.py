@@ -1,15 +1,9 @@
 """What mypy --strict says about programs that use a channel: it accepts the right ones, and names the wrong lines."""
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parents[2]
-WRONG = re.compile(r"^\S+?:(\d+): error: ", re.MULTILINE)
+from tests.runtime.strict_types import check_wrong_lines
 
 PROGRAM = '''\
 import asyncio
@@ -110,11 +104,4 @@ asyncio.run(talk())
 
 @pytest.mark.real
 def test_mypy_accepts_right_programs_and_refuses_wrong_payloads_receivers_and_destinations(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file=", str(program)],
-        capture_output=True, text=True, cwd=ROOT, timeout=300, check=False)
-    wrong = [number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# wrong")]
-    found = sorted({int(number) for number in WRONG.findall(checked.stdout)})
-    assert found == wrong, checked.stdout + checked.stderr
+    check_wrong_lines(PROGRAM, tmp_path / "program.py")

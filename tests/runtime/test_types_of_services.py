@@ -1,15 +1,9 @@
 """What mypy --strict says about programs that call services: right ones pass, and wrong lines are named."""
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parents[2]
-WRONG = re.compile(r"^\S+?:(\d+): error: ", re.MULTILINE)
+from tests.runtime.strict_types import check_wrong_lines
 
 PROGRAM = '''\
 from collections.abc import AsyncIterator, Iterator
@@ -107,11 +101,4 @@ class Wrong(Service, name="wrong"):
 
 @pytest.mark.real
 def test_mypy_sees_arguments_results_and_faults_of_calls(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    checked = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file=", str(program)],
-        capture_output=True, text=True, cwd=ROOT, timeout=300, check=False)
-    wrong = [number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# wrong")]
-    found = sorted({int(number) for number in WRONG.findall(checked.stdout)})
-    assert found == wrong, checked.stdout + checked.stderr
+    check_wrong_lines(PROGRAM, tmp_path / "program.py")

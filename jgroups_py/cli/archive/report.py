@@ -1,15 +1,13 @@
 """`jgroups archive audit DIR` and `jgroups archive report DIR --out OUT`: the pipeline's jobs without Spark."""
 from __future__ import annotations
 
-import json
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from jgroups_py.cli.pipeline.options import add_times, options, progress
-from jgroups_py.cli.showing import show
+from jgroups_py.cli.pipeline.results import print_results
 
 SHOWN_FINDINGS = 30
 NAMES = ("audit", "lag", "timeline", "traffic")
@@ -60,19 +58,5 @@ def report(args: Namespace) -> int:
         with progress(name, args.json) as reported:
             tables = run_local(args.directory, JOBS[name], chosen, reported, keys)
         found[name] = document(name, tables) if args.out is None else write(args.out, name, tables)
-    return print_results(args, found, time.monotonic() - began)
-
-
-def print_results(args: Namespace, found: Mapping[str, dict[str, Any]], seconds: float) -> int:
-    """Print the results; returns the exit code."""
-    from jgroups_py.pipeline.output import REPORT
-    from jgroups_py.pipeline.terminal_summary import as_lines, exit_code
-    if args.json:
-        ok = all(bool(each.get("ok", True)) for each in found.values())
-        print(json.dumps(found["audit"] if args.verb == "audit" else {**found, "ok": ok}, indent=2))
-    else:
-        if "audit" in found:
-            show(*as_lines(found["audit"], 0 if args.out is not None else SHOWN_FINDINGS))
-        if args.out is not None:
-            show(f"report: {args.out / REPORT} ({seconds:.1f} s)")
-    return exit_code(found["audit"]) if "audit" in found else 0
+    return print_results(found, "audit" if args.verb == "audit" else None, args.out, time.monotonic() - began,
+                         args.json, 0 if args.out is not None else SHOWN_FINDINGS)

@@ -1,17 +1,16 @@
 """`jgroups pipeline JOB ARCHIVE --out DIR`: its options and its output. Spark is imported only when a job runs."""
 from __future__ import annotations
 
-import json
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jgroups_py.cli.archive.key_file import add_key_file
 from jgroups_py.cli.pipeline import farm, make
 from jgroups_py.cli.pipeline.options import add_common, failed, options, progress
-from jgroups_py.cli.showing import complain, show
+from jgroups_py.cli.pipeline.results import print_results
+from jgroups_py.cli.showing import complain
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.pipeline.optional_dependency import SparkMissingError, require
 
@@ -85,7 +84,7 @@ def _run(args: Namespace) -> int:
             found = {name: batch(spark, args, name) for name in names}
     finally:
         spark.stop()
-    return print_results(args, found, time.monotonic() - began)
+    return print_results(found, None if args.job == "all" else args.job, args.out, time.monotonic() - began, args.json)
 
 
 def batch(spark: SparkSession, args: Namespace, name: str) -> dict[str, Any]:
@@ -105,17 +104,3 @@ def batch(spark: SparkSession, args: Namespace, name: str) -> dict[str, Any]:
 def print_line(line: str) -> None:
     """Print a line to stderr."""
     complain(line)
-
-
-def print_results(args: Namespace, found: Mapping[str, dict[str, Any]], seconds: float) -> int:
-    """Print the results; returns the exit code."""
-    from jgroups_py.pipeline.output import REPORT
-    from jgroups_py.pipeline.terminal_summary import as_lines, exit_code
-    ok = all(bool(document.get("ok", True)) for document in found.values())
-    if args.json:
-        print(json.dumps(found.get(args.job, {**found, "ok": ok}), indent=2))
-    else:
-        if "audit" in found:
-            show(*as_lines(found["audit"]))
-        show(f"report: {args.out / REPORT} ({seconds:.1f} s)")
-    return exit_code(found["audit"]) if "audit" in found else 0
