@@ -19,7 +19,8 @@ def main(name: str, cluster: str, mcast_port: str) -> None:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         for _ in sys.stdin:
-            sys.stdout.write(f"{len(store.report()[0]['members'])}\n")
+            known = store.report().get(0)
+            sys.stdout.write(f"{0 if known is None else len(known['members'])}\n")
             sys.stdout.flush()
 
 

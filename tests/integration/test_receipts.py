@@ -223,6 +223,9 @@ def test_receipts_come_across_the_death_of_both_relays_and_end_with_the_channel(
             sleep(0.01)
         received = len(got)
         for name in "DE":
+            while len(sites.logs[name].got) < received:    # stable: a member has it, and its receiver gets it soon
+                assert monotonic() < until
+                sleep(0.01)
             assert [int(payload) for payload in sites.logs[name].got][:received] == list(range(received))
         for name in "DE":
             sites.kill(name)                              # no member of the site is left to confirm anything
