@@ -130,6 +130,14 @@ def test_a_command_that_does_not_exist_is_found() -> None:
     assert check_command("jgroups sim --profile relay --seeds 0:300") == ""
 
 
+def test_pages_wait_for_a_line_of_a_file_that_may_not_be_there_yet() -> None:
+    """A shell may look for the file before the program in the background has made it: grep is told not to complain."""
+    waiting = [f"{block.place}: {command}" for page in user_pages() for block in blocks(page)
+               if block.language == "console" for command, _ in commands(block)
+               if re.search(r"until grep (?!-qs )", command)]
+    assert waiting == []
+
+
 def test_what_a_block_needs_is_stated_in_known_words() -> None:
     needs = [(block.place, block.needs) for page in user_pages() for block in blocks(page) if block.needs]
     assert [place for place, what in needs if not any(known in str(what) for known in KNOWN_NEEDS)] == []
