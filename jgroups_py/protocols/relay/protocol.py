@@ -79,9 +79,9 @@ P = TypeVar("P", bound=Component)
 
 
 @cache
-def place_of_part(components: tuple[type[Component], ...], kind: type[Component]) -> int:
-    """The place of a class of parts; the same for all layers, so cached: each layer asks for thirty when it starts."""
-    return components.index(kind)
+def places_of_parts(components: tuple[type[Component], ...]) -> dict[type[Component], int]:
+    """Class of a part -> its place; the same for all layers, so cached: each layer asks for thirty when it starts."""
+    return {kind: place for place, kind in enumerate(components)}
 
 
 class Relay(Protocol, SiteReporter, MulticastNumbers):
@@ -149,7 +149,7 @@ class Relay(Protocol, SiteReporter, MulticastNumbers):
 
     def part(self, kind: type[P]) -> P:
         """The part of this class."""
-        found = self.parts[place_of_part(self.components, kind)]
+        found = self.parts[places_of_parts(self.components)[kind]]
         assert isinstance(found, kind)
         return found
 
