@@ -13,7 +13,7 @@ from types import FrameType
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-REAL = ("real", "chaos", "netns", "spark", "gmqtt", "ops", "browser", "release")
+REAL = ("real", "chaos", "netns", "spark", "gmqtt", "ops", "browser", "release", "site")
 HERE = Path(__file__).parent
 PLACES_OF_REAL = ("tests/integration", "tests/runtime", "tests/security", "tests/chaos", "tests/documents",
                   "tests/test_examples.py", "tests/test_limits_of_tests.py")
