@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from jgroups_py.simulator.profiles import PROFILES
-from jgroups_py.simulator.runner import run_seed
+from jgroups_py.simulator.runner import run_seeds
 from tests.simulator.marathon import SHARES
 
 SEEDS = {"group": 200, "relay": 120, "relay-crash": 40, "relay-storm": 44, "split-brain": 60, "limits": 60,
@@ -26,7 +26,7 @@ SEEDS = {"group": 200, "relay": 120, "relay-crash": 40, "relay-storm": 44, "spli
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", SEEDS)
 def test_the_seeds_hold_all_guarantees_and_get_where_they_should(profile: str) -> None:
-    outcomes = [run_seed(profile, seed) for seed in range(SEEDS[profile])]
+    outcomes = list(run_seeds(profile, range(SEEDS[profile])))
     failed = [f"{outcome.command}\n  " + "\n  ".join(outcome.violations[:3])
               for outcome in outcomes if outcome.violations]
     assert not failed, "\n".join(failed)
