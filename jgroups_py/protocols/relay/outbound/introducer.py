@@ -191,9 +191,10 @@ class Introducer(RelayPart, IntroducerPort):
             peer = RelayPeer(src, site, header.epoch, window, dict(seen), dict(seen), progress_ns=self.now_ns)
             self.peers.add(peer)
         elif header.epoch != peer.epoch:
-            peer.go_back(seen, self.now_ns)          # members that joined or merged there may lack more
+            peer.begin_anew(seen, self.now_ns)       # members that joined or merged there may lack more
         peer.enter(header.epoch)
         peer.acknowledge(seen, self.now_ns)
+        site.lacks(peer.acked)
         if site.accepts(header.epoch):
             self.status.relay_appeared(site)
         else:
