@@ -650,7 +650,11 @@ class FederationCore:
     # --- peers come and go --------------------------------------------------------------------------------------------
 
     def _came(self, peer: FederationPeer, handle: Any, now_ns: int) -> None:
-        self.orphans.peer_came(peer.name, is_same_life=peer.handle == handle)
+        is_same_life = peer.handle == handle
+        self.orphans.peer_came(peer.name, is_same_life)
+        if not is_same_life:
+            # What is said to the new process from now on may wait for its tree, which ends what was for the former one.
+            peer.stream.drop_controls("restarted")
         peer.handle, peer.is_up, peer.is_welcomed = handle, True, False
         self._unknown[peer.name] = peer
         self._want_tree(peer, now_ns)
@@ -844,7 +848,10 @@ class FederationCore:
         for event in events:
             item = event.item
             if item is None:
-                peer.stream.give_up([event], "restarted")
+                if id(event) in sent:
+                    peer.stream.give_up([event], "restarted")
+                else:
+                    peer.stream.accept_again(event)      # of a handover, or a copy: for the new process, see _came
                 continue
             if item.targets:
                 if id(event) in sent and item.publication.qos != 1:

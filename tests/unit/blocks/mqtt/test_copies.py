@@ -23,7 +23,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
 from jgroups_py.blocks.mqtt.federation.copy_bytes import read_delivery, wanted_body
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved, SessionOffer
 from jgroups_py.blocks.mqtt.federation.tables import SessionOwner, key_of
-from jgroups_py.blocks.mqtt.federation.wire import EventKind
+from jgroups_py.blocks.mqtt.federation.wire import EventKind, InterestTree
 from tests.unit.blocks.mqtt.clients import SECOND, Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
 from tests.unit.blocks.mqtt.test_handover import Roaming, hold_back, numbered, roaming
@@ -414,6 +414,35 @@ def test_a_late_request_for_a_session_that_another_node_has_claimed_since_ends_n
     w.nodes[other].federation.send_event(keeper, EventKind.COPY_WANTED, wanted_body("A", "me", 1))
     w.run(5)
     assert client.answer(ConnAckPacket).session_present
+    assert client.payloads() == numbered(0, 3)
+
+
+def test_what_a_new_process_was_sent_before_its_filters_were_known_reaches_it():
+    """Copies, too: the keeper counted as complete without them, and the session's node could end."""
+    w = world("AB")
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "A", 3)
+    w.crash("B")
+    w.run(1)
+    a = w.nodes["A"].federation
+    trees, handle_tree = [], a._handlers[InterestTree]
+    a._handlers[InterestTree] = lambda *frame: trees.append(frame)
+    w.start("B")
+    w.run(0.4)                                           # A sees it, and does not know its filters yet
+    assert a.peers["B"].is_up
+    a.peer_keeps("B")                                    # B has said so
+    w.nodes["A"].settle()
+    assert a.peers["B"].stream.queued
+    assert a.where("me")["copies_at"] == {"B": False}
+    a._handlers[InterestTree] = handle_tree
+    handle_tree(*trees[-1])
+    w.nodes["A"].settle()
+    assert a.where("me")["copies_at"] == {"B": False}, "nothing has arrived yet"
+    w.run(2)
+    assert a.where("me")["copies_at"] == {"B": True}
+    w.crash("A")
+    assert client.go(w, "B", wait=3).session_present
     assert client.payloads() == numbered(0, 3)
 
 
