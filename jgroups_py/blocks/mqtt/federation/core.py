@@ -502,9 +502,11 @@ class FederationCore:
     def peers_changed(self, present: Mapping[str, Any], now_ns: int) -> None:
         """The peers that can be reached now: name -> handle. A peer that was started again has another handle."""
         self._now_ns = now_ns
-        for peer in list(self.peers.values()):
-            if peer.is_up and (peer.name not in present or peer.handle != present[peer.name]):
-                self._went(peer, now_ns)
+        gone = [peer for peer in self.peers.values()
+                if peer.is_up and (peer.name not in present or peer.handle != present[peer.name])]
+        for peer in gone:
+            self._went(peer, now_ns)
+        self.orphans.peers_went([peer.name for peer in gone], now_ns)
         for name, handle in present.items():
             if name != self.options.name:
                 known = self.peers.get(name)
@@ -674,7 +676,6 @@ class FederationCore:
         self._decide(peer)
         self.copies.peer_went(peer.name)
         self.handovers.peer_went(peer.name, now_ns)
-        self.orphans.peer_went(peer.name, now_ns)
         peer.stream.release_tokens()
         self._room(peer, of_all=True)
         queued, peer.stream.queued = list(peer.stream.queued), type(peer.stream.queued)()

@@ -385,26 +385,42 @@ def test_parts_of_a_large_session_arrive_as_one():
     assert [payload.split()[0] for payload in client.payloads()] == numbered(0, 40)
 
 
-def claimed_by_one_that_ends() -> tuple[FederationWorld, Roaming, str, str, str]:
-    """A ends; the client connects at a node that ends too, before it has learned of A's end. The world, the client,
-    where the copy is, and two nodes without one."""
+def claimed_by_one_that_ends(home: str = "A") -> tuple[FederationWorld, Roaming, str, str, str]:
+    """The session's node ends; the client connects at a node that ends too, before it has learned of that. The world,
+    the client, where the copy is, and two nodes without one."""
     w = world("ABCDE")
-    client = subscribed(w, "A")
-    keeper = keeper_of(w)
+    client = subscribed(w, home)
+    keeper = keeper_of(w, home)
     client.disconnect()
-    publish(w, "A", 3)
-    claims, *others = (name for name in "BCDE" if name != keeper)
-    w.crash("A")
+    publish(w, home, 3)
+    claims, *others = (name for name in "ABCDE" if name not in (keeper, home))
+    w.crash(home)
     w.run(0.1)
     client.go(w, claims, wait=0.1)
     w.crash(claims)
     return w, client, keeper, others[0], others[1]
 
 
-def test_a_session_is_found_though_the_node_that_claimed_it_has_ended_too():
-    w, client, _, home, _ = claimed_by_one_that_ends()
-    assert client.go(w, home, wait=3).session_present
+@pytest.mark.parametrize("home", ["A", "E"])
+def test_a_session_is_found_though_the_node_that_claimed_it_has_ended_too(home):
+    """Both are seen to be gone at once, in either order."""
+    w, client, _, dest, _ = claimed_by_one_that_ends(home)
+    assert client.go(w, dest, wait=3).session_present
     assert client.payloads() == numbered(0, 3)
+
+
+def test_a_session_is_found_though_a_second_node_has_claimed_it_from_the_first_before_its_own_ended():
+    w = world("ABCDE")
+    client = subscribed(w, "A")
+    keeper = keeper_of(w)
+    client.disconnect()
+    publish(w, "A", 3)
+    first, second, _ = (name for name in "BCDE" if name != keeper)
+    w.crash("A")
+    client.go(w, first, wait=0.1)
+    assert client.go(w, second, wait=3).session_present
+    assert client.payloads() == numbered(0, 3)
+    assert not w.sent(second, "handover_timeouts")
 
 
 def test_a_late_request_for_a_session_that_another_node_has_claimed_since_ends_nothing():
