@@ -242,3 +242,23 @@ async def one_body_after_the_other() -> None:
     await owners.close(WAIT_S)
     assert calls == [("begins", 1), ("ends", 1), ("begins", 2), ("ends", 2)]
     assert store._driver.back == [2]
+
+
+def test_a_partition_whose_task_was_cancelled_is_given_back_when_it_is_asked_back() -> None:
+    asyncio.run(cancelled_task())
+
+
+async def cancelled_task() -> None:
+    store, calls = Store(), []
+    owners = AsyncOwners(store, "s", 4, lost=lambda partition, grant: calls.append(grant.fence))  # type: ignore[arg-type]
+    held = store.gives(0, 1)
+    await asyncio.sleep(0.01)
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    assert calls == [1]
+    assert store._driver.back == []
+    store.asks_back(0, held)
+    assert store._driver.back == [1]
+    await owners.close(WAIT_S)

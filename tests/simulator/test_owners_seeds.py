@@ -1,4 +1,4 @@
-"""The checkers of owners can fail."""
+"""The checkers of owners can fail, and what they found once is found no more."""
 from __future__ import annotations
 
 import pytest
@@ -22,3 +22,9 @@ def test_without_a_fence_updates_are_lost() -> None:
     assert violations
     assert all(text.startswith("A2 ") for text in map(str, violations))
     assert owners.run(0).violations == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [127, 176])
+def test_a_seed_that_found_a_bug_finds_it_no_more(seed: int) -> None:
+    assert owners.run(seed).violations == ()

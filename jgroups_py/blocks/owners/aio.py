@@ -111,8 +111,11 @@ class AsyncOwners(BaseOwners):
         grant.when_lost(lambda _: self._co._channel.call(lambda: self._stop(grant, back=False)))
 
     def _revoked_in_round(self, partition: int, held: HeldGrant) -> None:
-        grant = self._grants[held.fence]
-        self._co._channel.call(lambda: self._stop(grant, back=True))
+        grant = self._grants.get(held.fence)
+        if grant is None:                                    # its task was cancelled, so the application has let go
+            self._give_back(held)
+        else:
+            self._co._channel.call(lambda: self._stop(grant, back=True))
 
     def _ended_in_round(self, error: Exception | None) -> None:
         self._co._channel.call(lambda: self._ended(error))
@@ -153,7 +156,7 @@ class AsyncOwners(BaseOwners):
             await tenure.stop.wait()
         finally:
             if tenure.back:
-                self._give_back(grant)
+                self._give_back(grant._held)
             del self._tenures[grant.fence], self._grants[grant.fence]
             if self._last.get(partition) is tenure:
                 del self._last[partition]
@@ -180,8 +183,3 @@ class AsyncOwners(BaseOwners):
         except Exception:
             log.exception("a callback for partition %d of %r raised", partition, self.name)
 
-    def _give_back(self, grant: OwnerGrant) -> None:
-        try:
-            self._co._driver.give_back(self.name, grant._held, lambda *_: None)
-        except ChannelError:
-            log.debug("%r was not given back: it ends with the session", grant)

@@ -1,6 +1,7 @@
 """What Owners and AsyncOwners share: arguments, keys, and what this member owns."""
 from __future__ import annotations
 
+import logging
 from hashlib import blake2b
 
 import attrs
@@ -11,6 +12,9 @@ from jgroups_py.blocks.coordination.grants import HeldGrant
 from jgroups_py.blocks.coordination.messages import OwnersTable, ReadOwners
 from jgroups_py.blocks.coordination.owning import OwnedSet
 from jgroups_py.model.address import Address
+from jgroups_py.model.errors import ChannelError
+
+log = logging.getLogger("jgroups_py")
 
 HASH_BYTES = 8
 
@@ -91,6 +95,12 @@ class BaseOwners:
     def _owned(self, partition: int, held: HeldGrant) -> OwnerGrant:
         grant = self._grants[held.fence] = OwnerGrant(self._co, self.name, partition, held)
         return grant
+
+    def _give_back(self, held: HeldGrant) -> None:
+        try:
+            self._co._driver.give_back(self.name, held, lambda *_: None)
+        except ChannelError:
+            log.debug("a partition of %r was not given back: it ends with the session", self.name)
 
     def _gained_in_round(self, partition: int, held: HeldGrant) -> None:
         raise NotImplementedError

@@ -152,7 +152,7 @@ class Owners(BaseOwners):
                 continue
             self._finish(event.partition, event.grant)
             if event.kind == "back":
-                self._give_back(event.grant)
+                self._give_back(event.grant._held)
             self._grants.pop(event.grant.fence, None)
 
     def _begin(self, partition: int, grant: OwnerGrant) -> None:
@@ -164,12 +164,6 @@ class Owners(BaseOwners):
         if self._mine.get(partition) is grant:
             self._tell(self._lost, partition, grant)
             del self._mine[partition]
-
-    def _give_back(self, grant: OwnerGrant) -> None:
-        try:
-            self._co._driver.give_back(self.name, grant._held, lambda *_: None)
-        except ChannelError:
-            log.debug("%r was not given back: it ends with the session", grant)
 
     def _tell(self, callback: PartitionCallback | None, partition: int, grant: OwnerGrant) -> None:
         try:

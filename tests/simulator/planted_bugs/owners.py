@@ -40,7 +40,7 @@ def given_back(self: OwnedSets, name: str, fence: int, store: int) -> None:
 def back_at_once(self: AsyncOwners, grant: OwnerGrant, *, back: bool) -> None:
     """A partition is given back before `lost` has been called."""
     if back:
-        self._give_back(grant)
+        self._give_back(grant._held)
     stop(self, grant, back=False)
 
 
