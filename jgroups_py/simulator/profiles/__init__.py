@@ -25,6 +25,7 @@ from jgroups_py.simulator.profiles.limits import LimitsProfile
 from jgroups_py.simulator.profiles.mqtt import MqttProfile, MqttSitesProfile
 from jgroups_py.simulator.profiles.operators import OperatorsProfile
 from jgroups_py.simulator.profiles.order import OrderProfile, OrderSitesProfile
+from jgroups_py.simulator.profiles.owners import OwnersProfile
 from jgroups_py.simulator.profiles.receipts import ReceiptsProfile
 from jgroups_py.simulator.profiles.relay import RelayCrashProfile, RelayProfile
 from jgroups_py.simulator.profiles.replicas import ReplicasProfile
@@ -55,6 +56,6 @@ PROFILES: dict[str, type[Profile]] = {
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
         ViewKeysProfile, CertificatesProfile, UpgradeProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile,
         DictProfile, ReceiptsProfile, AttackerProfile, InsiderProfile, FormerMemberProfile, TokensProfile,
-        CacheProfile, CacheSplitProfile, ServicesProfile, CoordinationProfile)}
+        CacheProfile, CacheSplitProfile, ServicesProfile, CoordinationProfile, OwnersProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]
