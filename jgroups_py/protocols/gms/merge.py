@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jgroups_py.model.address import Address, PhysicalAddress
-from jgroups_py.model.batch import Batch
+from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.events import AddressesKnown, MembersFound, MergeNeeded
 from jgroups_py.model.units import seconds
 from jgroups_py.model.view import MergeView, View, ViewId
@@ -37,6 +37,7 @@ from jgroups_py.protocols.gms.round_trips import RoundTrips
 from jgroups_py.protocols.gms.sent_counts import SentCounts, united
 from jgroups_py.protocols.gms.state import GroupState, Lifecycle
 from jgroups_py.stack.component import Component, on, receives, timer
+from jgroups_py.wire import releases_in
 
 MAX_CANDIDATES = 1000      # groups to merge with; MERGE3 reports those left out again
 MAX_DOUBLINGS = 4          # of the backoff after merges whose leader did not answer any more
@@ -140,7 +141,7 @@ class MergeCoordinator(Component):
     def on_merge_proposal(self, header: MergeProposal, batch: Batch) -> None:
         """Another coordinator expects this one to lead."""
         src, view = batch.src, self.group.view
-        if view is not None and src not in view and self.me < src:
+        if view is not None and src not in view and self.me < src and not self.misfits(header, batch):
             self.unite_with({src: header.view_id})
 
     # --- leading ------------------------------------------------------------------------------------------------------
@@ -209,6 +210,11 @@ class MergeCoordinator(Component):
         self.ask_missing(attempt)
         self.flush_own(attempt)
 
+    def ready_members(self) -> list[Address]:
+        """The members of the groups that are ready to merge with this one."""
+        ready = self.attempt.ready.values() if self.attempt is not None else ()
+        return [member for group in ready for member in group.members]
+
     def end(self, attempt: MergeAttempt) -> None:
         """The merge does not take place; the groups that wait for it learn so and go on."""
         self.attempt = None
@@ -231,6 +237,11 @@ class MergeCoordinator(Component):
         asked = attempt is not None and header.number == attempt.number and src in attempt.partners
         if asked and self.unidentified(header):
             return                                         # it is repeated; by then they may have shown who they are
+        if asked and attempt is not None:
+            if self.misfits(header, batch):
+                self.send(MergeCancel(header.number, None), src)
+                return self.end(attempt)
+            self.layer.releases.note(releases_in(batch), header.members)
         if asked and attempt is not None and self.group.adopt_counter(header.counter):
             self.pass_down(AddressesKnown(header.book))
             attempt.ready[src], attempt.ready_at_ns[src] = header, self.now_ns
@@ -243,6 +254,14 @@ class MergeCoordinator(Component):
                 # Its counter is implausibly high. Step towards it, or the two groups could never merge.
                 self.end(attempt)
                 self.proposer.approach(header.counter)
+
+    def misfits(self, header: Header, batch: Batch) -> bool:
+        """Whether the members of another group may not run beside those of ours: then the two stay apart."""
+        why = self.layer.releases.objection(releases_in(batch), f"a member of the group of {batch.src}")
+        if why:
+            self.warn(f"does not merge: {why}")
+            self.drop("releases_refused", batch, why, header)
+        return bool(why)
 
     def unidentified(self, header: MergeReady) -> bool:
         """Whether AUTH objects to a member of a partner's group. The leader of a merge lets them all in, so it must
@@ -302,7 +321,7 @@ class MergeCoordinator(Component):
     def on_merge_request(self, header: MergeRequest, batch: Batch) -> None:
         """A leader wants to merge our group: MergeReady once flushed, MergeCancel if not now or not this view."""
         src, group, view, flush = batch.src, self.group, self.group.view, self.proposer.flush
-        if not self.may_merge() or view is None or src in view:
+        if not self.may_merge() or view is None or src in view or self.misfits(header, batch):
             self.send(MergeCancel(header.number, None), src)
         elif view.id != header.view_id:
             self.send(MergeCancel(header.number, view.id), src)        # the leader asks again, for this view

@@ -80,6 +80,8 @@ RELAY_COUNTERS = declare(
     counter("trust_files_refused", "Changes of the trust file that cannot be used; the former one counts."),
     drop("refusals_delayed", "REFUSED of a site that had this one raise its epoch a moment ago; obeyed later."),
     drop("unexpected_on_bridge", "Messages on the bridge that have no meaning there."),
+    drop("releases_refused", "HELLOs of relays whose version may not run beside this one; what is for their site is "
+                             "held."),
     drop("hello_after_goodbye", "HELLOs of relays that have sent GOODBYE."),
     drop("hello_of_own_site", "HELLOs of a relay of a site of the same name."),
     drop("sync_of_no_coordinator", "SYNCs of a member that is not the coordinator."),

@@ -43,6 +43,7 @@ from jgroups_py.simulator.profiles.swim import SwimAloneProfile, SwimGroupProfil
 from jgroups_py.simulator.profiles.tokens import TokensProfile
 from jgroups_py.simulator.profiles.topics import TopicsProfile
 from jgroups_py.simulator.profiles.upgrade import UpgradeProfile
+from jgroups_py.simulator.profiles.versions import VersionsProfile
 from jgroups_py.simulator.profiles.view_keys import ViewKeysProfile
 from jgroups_py.simulator.profiles.wan import WanProfile
 
@@ -56,6 +57,6 @@ PROFILES: dict[str, type[Profile]] = {
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
         ViewKeysProfile, CertificatesProfile, UpgradeProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile,
         DictProfile, ReceiptsProfile, AttackerProfile, InsiderProfile, FormerMemberProfile, TokensProfile,
-        CacheProfile, CacheSplitProfile, ServicesProfile, CoordinationProfile, OwnersProfile)}
+        CacheProfile, CacheSplitProfile, ServicesProfile, CoordinationProfile, OwnersProfile, VersionsProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

@@ -16,6 +16,7 @@ from jgroups_py.model.counter_jumps import MAX_JUMP
 from jgroups_py.model.events import RaiseView
 from jgroups_py.model.outputs import RelayAccepted
 from jgroups_py.model.units import seconds
+from jgroups_py.model.version import OWN, misfit
 from jgroups_py.model.view import View as GroupView
 from jgroups_py.model.view import ViewId
 from jgroups_py.protocols.relay.announcements import (
@@ -49,6 +50,7 @@ from jgroups_py.protocols.relay.sites.table import UP, Site, SiteTable
 from jgroups_py.stack.component import needs
 from jgroups_py.stack.protocol import timer
 from jgroups_py.windows.path import PathWindow
+from jgroups_py.wire import Releases, releases_in
 
 MOST_RAISE_NS = seconds(60)
 SILENT_HELLO_NS = seconds(2)         # HELLO is repeated so often to a member of the bridge that has sent none itself
@@ -98,6 +100,7 @@ class Introducer(RelayPart, IntroducerPort):
         self.early_refusals: dict[Address, RefusedHeader] = {}   # the same of a REFUSED
         self.raised: dict[str, Raise] = {}               # site -> when it had this one raise its epoch
         self.reported: dict[str, ViewId] = {}            # site -> the accepted epoch that was reported last
+        self.release = OWN                               # what this relay runs
         self.goodbye_sent = False                        # this relay is leaving, and sends no HELLO any more
 
     # --- the bridge -------------------------------------------------------------------------------------------------
@@ -168,7 +171,7 @@ class Introducer(RelayPart, IntroducerPort):
         # VIEW first: if it shows that members vanished, the grace must begin at the other relay before the vector in
         # HELLO counts there, since only the remaining members have acknowledged that (relay rule 7).
         self.bridge.send_to(to, ViewHeader(site, epoch, self.group.view.members))
-        self.bridge.send_to(to, HelloHeader(site, epoch, seen, answer))
+        self.bridge.send_to(to, HelloHeader(site, epoch, seen, answer), (), (Releases({self.me: self.release}),))
         self.topic_filter.send_interest(to)
         self.hello_epochs[to] = epoch
         self.hello_sent_ns[to] = self.now_ns
@@ -180,6 +183,11 @@ class Introducer(RelayPart, IntroducerPort):
     def on_hello(self, header: HelloHeader, batch: Batch) -> None:
         """A remote relay introduces itself: send it everything above what its site has acknowledged (relay rule 8)."""
         src = batch.src
+        why = misfit([self.release], releases_in(batch).values(), f"the relay of site {header.site}", "this relay")
+        if why:
+            # The bridge's GMS keeps such relays apart before they get here; what a site sends is held meanwhile.
+            self.warn(f"does not exchange messages with site {header.site}: {why}")
+            return self.drop("releases_refused", batch, why, header)
         if header.answer and self.hello_epochs.get(src) == self.group.view.id:
             # Only then: an answer to the HELLO of an earlier view does not prove that the HELLO of this view arrived.
             self.answered[src] = self.group.view.id
