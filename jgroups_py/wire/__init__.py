@@ -5,6 +5,7 @@ frame.py and of codec.py are here, so that a room needs one import.
 
 Pure. Ring 0.
 """
+from jgroups_py.wire.app_headers import AppHeaders
 from jgroups_py.wire.codec import (
     ADDRESS,
     ADDRESS_BOOK,
@@ -36,6 +37,7 @@ from jgroups_py.wire.codec import (
     record,
     sequence,
 )
+from jgroups_py.wire.declaring import field, header, part
 from jgroups_py.wire.frame import (
     BATCH,
     EQUAL_LENGTHS,
@@ -48,7 +50,6 @@ from jgroups_py.wire.frame import (
     SOURCE_END,
     SOURCE_OFFSET,
     VERSION,
-    AppHeaders,
     HeaderCodec,
     cluster_id,
     decode_body,
@@ -59,12 +60,9 @@ from jgroups_py.wire.frame import (
     encode_frame,
     encode_headers,
     encode_inner,
-    field,
-    header,
     headers_nbytes,
     known_headers,
     pack_batch,
-    part,
     unpack_batch,
 )
 from jgroups_py.wire.release_header import Releases, releases_in

@@ -11,8 +11,6 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-import attrs
-
 from jgroups_py.model.address import ADDRESS_BYTES, Address, PhysicalAddress
 from jgroups_py.model.errors import WireError
 from jgroups_py.model.text import is_host, is_name
@@ -136,7 +134,6 @@ class Reader:
         return int(number)
 
 
-@attrs.frozen(eq=False)
 class Codec(Generic[T]):
     """How one value is written and read; `form` is its struct code if it has a fixed size and maps to itself.
 
@@ -144,11 +141,17 @@ class Codec(Generic[T]):
     fixed size is a number below NUMBER_LIMIT, which code that reads it by its `form` checks itself.
     """
 
-    write: Callable[[T, bytearray], None]
-    read: Callable[[Reader], T]
-    least_bytes: int
-    form: str | None = None
-    limited: bool = False
+    __slots__ = ("form", "least_bytes", "limited", "read", "write")
+
+    def __init__(
+        self, write: Callable[[T, bytearray], None], read: Callable[[Reader], T], least_bytes: int,
+        form: str | None = None, limited: bool = False,
+    ) -> None:
+        self.write = write
+        self.read = read
+        self.least_bytes = least_bytes
+        self.form = form
+        self.limited = limited
 
 
 def _fixed(code: str) -> Codec[int]:

@@ -11,7 +11,7 @@ from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.version import MemberRelease
 from jgroups_py.wire.codec import ADDRESS, Codec, Reader, mapping
-from jgroups_py.wire.frame import field, header
+from jgroups_py.wire.declaring import field, header
 
 _FORM = struct.Struct(">5H")
 
