@@ -308,8 +308,6 @@ RELAY_SAFEGUARDS = (
           one_half_is_enough, "interleavings", "R3"),
     guard("split_grace", 7, "no grace after members of a site vanished", SiteDecisions, "start_grace", nothing,
           "split-brain", "R3"),
-    guard("what a site lacks again is kept", 7, "only a grace keeps it, for its time", Site, "lacks", nothing,
-          "split-brain", "R3"),
     guard("a standby is silent", 11, "it sends HELLO in the epoch of the relay, before it is one", BridgeLink,
           "bridge_view_changed", speaks_early, "standby", "R12"),
     guard("a former relay leaves the bridge", 7, "it waits there as standby, under its address", BridgeLink,
