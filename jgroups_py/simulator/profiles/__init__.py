@@ -36,6 +36,7 @@ from jgroups_py.simulator.profiles.services import ServicesProfile
 from jgroups_py.simulator.profiles.site_crash import SiteCrashProfile
 from jgroups_py.simulator.profiles.split_brain import SplitBrainProfile
 from jgroups_py.simulator.profiles.split_topics import ScaleTopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile
+from jgroups_py.simulator.profiles.standby import StandbyProfile
 from jgroups_py.simulator.profiles.states import SiteStatesProfile, StatesProfile
 from jgroups_py.simulator.profiles.storm import RelayStormProfile
 from jgroups_py.simulator.profiles.swim import SwimAloneProfile, SwimGroupProfile
@@ -49,6 +50,7 @@ PROFILES: dict[str, type[Profile]] = {
     profile.name: profile for profile in (
         GroupProfile, RelayProfile, RelayCrashProfile, RelayStormProfile, SplitBrainProfile, LimitsProfile,
         ScaleProfile, SiteCrashProfile, OperatorsProfile, InterleavingsProfile, LateProfile, ClocksProfile, WanProfile,
+        StandbyProfile,
         LargeProfile, TopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile, ScaleTopicsProfile,
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
