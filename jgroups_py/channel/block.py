@@ -69,6 +69,10 @@ class Block:
     def begin(self, connection: Connection) -> None:
         """A connection begins, or the block was attached to one; on the thread that called."""
 
+    def service_report(self) -> list[dict[str, Any]] | None:
+        """The typed services that members offer, compared, for operators; None: this block has no services."""
+        return None
+
     def leaving(self) -> None:
         """The application disconnects the channel, on its thread: what is sent now is sent before this member leaves
         its group."""

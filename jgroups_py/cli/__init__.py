@@ -18,6 +18,7 @@ SUBCOMMANDS = {
     "members": ("members", "show the members known to a running member"),
     "events": ("events", "follow what changes at a running member"),
     "site": ("site", "show the other sites of a running member, take them offline, online, or drain them"),
+    "rpc": ("rpc", "compare the typed services that members of a running group offer"),
     "doctor": ("doctor", "find what keeps the members of a stack apart, on this host or between two"),
     "ops": ("ops", "write alert rules, a scrape configuration and a dashboard for operators"),
     "keys": ("keys", "make, show, trust, revoke and rotate keys of ENCRYPT and AUTH"),

@@ -9,7 +9,8 @@ RELAY, `jgroups site` on the same host:
 
 The socket is a UNIX domain socket with mode 0600, and the peer's credentials are checked: only the member's own user
 and root may use it. Nothing listens unless a program opens one, and nothing is reachable over the network. A request
-is one JSON object on a line: {"command": "members" | "status" | "keys" | "renew-key"}, or {"command": "offline" |
+is one JSON object on a line: {"command": "members" | "status" | "keys" | "survey" |
+"services" | "renew-key"}, or {"command": "offline" |
 "online" | "drain", "site": "SFO", "timeout": 30, "hold": false}. The answer is one JSON object on a line, with "ok",
 and "error" or the report.
 After {"command": "events"} a line follows for each change, until the client closes the connection.
@@ -46,12 +47,13 @@ from jgroups_py.system.unix_sockets import listening_socket
 
 log = logging.getLogger("jgroups_py")
 
-REPORTS = ("members", "events", "status", "keys", "survey")
+REPORTS = ("members", "events", "status", "keys", "survey", "services")
 RENEW_KEY = "renew-key"                     # the order of a new key of the view
 ORDERS = ("offline", "online", "drain")
 FOLLOWING = "following"                     # the event that answers the command "events"
 NO_KEYS = "the member's stack has no ENCRYPT"
 NO_SURVEY = "SWIM alone has no channel to ask other members through"
+NO_SERVICES = "the member has no typed services (Services, AsyncServices)"
 NO_SITES = "the member's stack has no RELAY, so it knows of no other sites"
 DRAIN_SECONDS = 30.0                        # default timeout of a drain
 LONGEST_SECONDS = 86_400.0
@@ -229,6 +231,8 @@ class ControlSocket:
                 if self._survey is None:
                     return {"ok": False, "error": NO_SURVEY}
                 return {"ok": True, **self._survey.take()}
+            if command == "services":
+                return self._services()
             if self._sites is None:
                 return {"ok": False, "error": NO_SITES}
             if command == "status":
@@ -239,6 +243,15 @@ class ControlSocket:
         except (ValueError, ChannelError) as error:
             return {"ok": False, "error": str(error)}
         return {"ok": True}
+
+    def _services(self) -> dict[str, Any]:
+        """The typed services of the group."""
+        for block in () if self._channel is None else self._channel.blocks:
+            found = block.service_report()
+            if found is not None:
+                report = self._watched.report()
+                return {"ok": True, "member": report["member"], "cluster": report["cluster"], "services": found}
+        return {"ok": False, "error": NO_SERVICES}
 
     def _renew_key(self, caller: Caller) -> dict[str, Any]:
         """A new key of the view, by order of an operator."""

@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import jgroups_py as jg
-from jgroups_py.blocks.coordination import Coordination, LockTimeoutError
+from jgroups_py.blocks.coordination import Coordination, LockTimeoutError, LostError
 from jgroups_py.blocks.replication import Options
 from tests.integration.coordination_member import FOUNDERS
 from tests.integration.lock_test import LockTest
@@ -79,6 +80,34 @@ def test_a_lock_of_a_process_that_is_killed_goes_to_the_next_long_before_its_ses
         raise ValueError("work fails")
     with queue.take(5) as item:
         assert (item.value, item.attempt) == ("item", 2)
+
+
+def test_a_re_entrant_lock_is_taken_again_by_its_thread_alone_and_once_lost_not_at_all(members: Members) -> None:
+    co = members.co
+    with co.lock("twice", 5, reentrant=True) as outer:
+        with co.lock("twice", 5, reentrant=True) as inner:
+            assert inner is outer
+        assert outer.valid, "the inner block has released it"
+        errors: list[Exception] = []
+
+        def other() -> None:
+            try:
+                with co.lock("twice", 0.1, reentrant=True):
+                    raise AssertionError("two threads have it")
+            except LockTimeoutError as error:
+                errors.append(error)
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert len(errors) == 1
+        with pytest.raises(LockTimeoutError), co.lock("twice", 0.1):
+            raise AssertionError("a lock that is not re-entrant was taken twice")
+    assert not outer.valid
+    with co.lock("twice", 5, reentrant=True) as again:
+        assert again.fence > outer.fence
+        assert again.release()
+        with pytest.raises(LostError), co.lock("twice", 5, reentrant=True):
+            raise AssertionError("it was taken anew inside a block that has lost it")
 
 
 def test_updates_under_a_lock_with_a_fence_are_not_lost_though_holders_are_stopped() -> None:

@@ -18,6 +18,7 @@ from jgroups_py.blocks.coordination.base import (
     BaseCoordination,
     BaseGrant,
     CellState,
+    NestedBlocks,
     QueueItem,
     acquire,
     add,
@@ -67,9 +68,9 @@ class AsyncCoordination(BaseCoordination):
 
     _channel: AsyncChannel
 
-    def lock(self, name: str, timeout: float | None = None) -> AsyncLock:
-        """See Coordination.lock."""
-        return AsyncLock(self, LOCK, name, 1, timeout)
+    def lock(self, name: str, timeout: float | None = None, *, reentrant: bool = False) -> AsyncLock:
+        """See Coordination.lock. reentrant: for the blocks of one task; a task that it starts is another one."""
+        return (AsyncReentrantLock if reentrant else AsyncLock)(self, LOCK, name, 1, timeout)
 
     def semaphore(self, name: str, permits: int, timeout: float | None = None) -> AsyncLock:
         """See Coordination.semaphore."""
@@ -259,6 +260,32 @@ class AsyncLock:
             only_lost = True
         if only_lost:
             raise grant.lost_error() from error
+
+
+class AsyncReentrantLock(AsyncLock):
+    """See Coordination.lock. `acquire` always waits for a grant of its own."""
+
+    async def __aenter__(self) -> AsyncGrant:
+        key = asyncio.current_task(), self.name
+        nested = self._co._nested.get(key)
+        if nested is None:
+            grant = await super().__aenter__()
+            self._co._nested[key] = NestedBlocks(grant)
+            return grant
+        nested.grant.check()
+        nested.number += 1
+        assert isinstance(nested.grant, AsyncGrant), "that of a task"
+        return nested.grant
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
+        key = asyncio.current_task(), self.name
+        nested = self._co._nested[key]
+        nested.number -= 1
+        if not nested.number:
+            del self._co._nested[key]
+            await super().__aexit__(kind, error, trace)
 
 
 def release_quietly(driver: CoordinationDriver, name: str, held: HeldGrant) -> None:

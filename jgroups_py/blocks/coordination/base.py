@@ -59,6 +59,7 @@ class BaseCoordination:
         founding = Founding(tuple(founders), partitions, replicas, new_store_name) if founders else None
         self.timeout = timeout
         self._closed = Event()                               # by the application
+        self._nested: dict[tuple[object, str], NestedBlocks] = {}    # (thread or task, name) -> of a re-entrant lock
         self._channel = channel
         self._driver = CoordinationDriver(channel, ttl_ns, options or OPTIONS, service, founding, partitions, watcher)
         self._driver.replicas.hears_of_ends = expire == "sure"
@@ -133,6 +134,14 @@ class BaseGrant:
     def __repr__(self) -> str:
         state = "valid" if self.valid else self.why or "expired"
         return f"<grant of {self._what}, fence {self.fence}, {state}>"
+
+
+@attrs.define(eq=False)
+class NestedBlocks:
+    """The blocks of a re-entrant lock that a thread or task is in: they share the grant of the outermost."""
+
+    grant: BaseGrant
+    number: int = 1
 
 
 @attrs.frozen

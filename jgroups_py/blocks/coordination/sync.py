@@ -21,6 +21,7 @@ from jgroups_py.blocks.coordination.base import (
     BaseCoordination,
     BaseGrant,
     CellState,
+    NestedBlocks,
     QueueItem,
     acquire,
     add,
@@ -97,9 +98,13 @@ class Coordination(BaseCoordination):
 
     _channel: JChannel
 
-    def lock(self, name: str, timeout: float | None = None) -> Lock:
-        """A lock, for `with` or `acquire`. timeout: seconds that `with` waits; None: for ever. Not re-entrant."""
-        return Lock(self, LOCK, name, 1, timeout)
+    def lock(self, name: str, timeout: float | None = None, *, reentrant: bool = False) -> Lock:
+        """A lock, for `with` or `acquire`. timeout: seconds that `with` waits; None: for ever.
+
+        reentrant: inside its `with` block a thread may enter others of the same name, made with reentrant=True, too;
+        they share one grant, which ends with the outermost. Once it is lost, entering raises LostError.
+        """
+        return (ReentrantLock if reentrant else Lock)(self, LOCK, name, 1, timeout)
 
     def semaphore(self, name: str, permits: int, timeout: float | None = None) -> Lock:
         """A lock that `permits` may have at once; all that use it at a time give the same number."""
@@ -290,6 +295,33 @@ class Lock:
         grant.release()
         if lost and kind is None:
             raise grant.lost_error()
+
+
+class ReentrantLock(Lock):
+    """See Coordination.lock. `acquire` always waits for a grant of its own."""
+
+    def __enter__(self) -> Grant:
+        key = threading.get_ident(), self.name
+        nested = self._co._nested.get(key)
+        if nested is None:
+            grant = super().__enter__()
+            self._co._nested[key] = NestedBlocks(grant)
+            return grant
+        nested.grant.check()
+        nested.number += 1
+        assert isinstance(nested.grant, Grant), "that of a thread"
+        return nested.grant
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
+        """Of the outermost block: see Lock. Of others: nothing is released."""
+        key = threading.get_ident(), self.name
+        nested = self._co._nested[key]
+        nested.number -= 1
+        if not nested.number:
+            del self._co._nested[key]
+            super().__exit__(kind, error, trace)
 
 
 class SharedCounter:

@@ -12,6 +12,7 @@ import attrs
 from jgroups_py.blocks.rpc.calls import NEVER_NS, Answers
 from jgroups_py.blocks.rpc.client import BaseRpc
 from jgroups_py.blocks.rpc.serving import LATER, Request
+from jgroups_py.blocks.service.compared import compared
 from jgroups_py.blocks.service.directory import Choice, Directory, Reach
 from jgroups_py.blocks.service.interface import MARK, OWNER, MethodSpec, Service, interface_of
 from jgroups_py.blocks.service.messages import (
@@ -170,6 +171,9 @@ class ServicesBlock(Block):
     def begin(self, connection: Connection) -> None:
         self.services.begin(connection)
 
+    def service_report(self) -> list[dict[str, Any]] | None:
+        return self.services.compared()
+
     def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
         for output in outputs:
             if isinstance(output, ViewInstalled | GlobalViewInstalled | Closed):
@@ -280,6 +284,14 @@ class BaseServices:
         """What members offer, as far as is known here: member -> name of the service -> its version."""
         return {member: {offer.name: offer.version for offer in offers}
                 for member, offers in list(self.directory.offers.items()) if self.directory.present(member)}
+
+    def compared(self) -> list[dict[str, Any]]:
+        """What members offer, as far as is known here, compared: see compared.py; `jgroups rpc check` shows it."""
+        directory = self.directory
+        offers = {str(member): offers for member, offers in list(directory.offers.items()) if directory.present(member)}
+        if directory.me is not None and self._offers:
+            offers[str(directory.me)] = tuple(self._offers.values())
+        return compared(offers, {key: served.spec.label for key, served in self._served.items()})
 
     def served(self, spec: MethodSpec, service: Service) -> Served:
         """The implementation of a method."""

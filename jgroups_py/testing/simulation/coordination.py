@@ -413,8 +413,12 @@ class Holder:
         name = f"l{rng.randrange(2)}"
         timeout = rng.choice(TIMEOUTS)
         try:
-            async with self.co.lock(name, timeout) as grant:
+            async with self.co.lock(name, timeout, reentrant=True) as grant:
                 await self.hold(grant, rng, name)
+                if rng.random() < 0.3:
+                    async with self.co.lock(name, timeout, reentrant=True) as again:
+                        await self.hold(again, rng, name)
+                        self.run.counts["locks taken again"] += 1
         except LockTimeoutError:
             live = self.run.live()
             if (timeout == PATIENT_S and self.quiet_s() > QUIET_S and any(one.leading() for one in live)
