@@ -8,7 +8,7 @@ RELATIVE_LINK = re.compile(r"!?\[([^\]]+)\]\((?!https?://|#)([^)\s]+)\)")
 
 
 def readme() -> str:
-    """README.md for a package index, where relative links would lead nowhere: each, and each picture, becomes its text."""
+    """README.md for a package index, where relative links would lead nowhere: each becomes its text, as do pictures."""
     return RELATIVE_LINK.sub(r"\1", Path("README.md").read_text(encoding="utf-8"))
 
 
