@@ -43,6 +43,7 @@ from jgroups_py.wire.frame import (
     MAGIC,
     MAX_EMPTY_MESSAGES,
     MULTICAST,
+    SKIPPABLE,
     SLICE,
     SOURCE_END,
     SOURCE_OFFSET,
@@ -66,6 +67,7 @@ from jgroups_py.wire.frame import (
     part,
     unpack_batch,
 )
+from jgroups_py.wire.release_header import Releases, releases_in
 from jgroups_py.wire.sealed_head import SEAL_BYTES
 
 __all__ = [
@@ -94,6 +96,8 @@ __all__ = [
     "RANGE",
     "RANGES",
     "Reader",
+    "Releases",
+    "SKIPPABLE",
     "SLICE",
     "SEAL_BYTES",
     "SOURCE_END",
@@ -125,6 +129,7 @@ __all__ = [
     "pack_batch",
     "part",
     "record",
+    "releases_in",
     "sequence",
     "unpack_batch",
 ]

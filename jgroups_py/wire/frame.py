@@ -1,6 +1,7 @@
 """The wire format: headers as declared fields, batches as frames (specified byte by byte in design/wire.md).
 
 A header class is declared with `@header(proto=, kind=)` and fields made by `field(CODEC)`; field order is byte order.
+A header whose kind is 128 or more is skipped by members that do not have it; any other makes their frame unreadable.
 A frame's checksum covers everything but the payloads: what the protocols act on is not left to the checksums of the
 network alone. There is no pickle and no reflection on received names.
 """
@@ -27,6 +28,7 @@ from jgroups_py.wire.codec import (
     Codec,
     Interner,
     Reader,
+    Unread,
     mapping,
 )
 
@@ -37,6 +39,7 @@ VERSION = 1
 MULTICAST = 1                 # frame flag: no destination field
 EQUAL_LENGTHS = 2             # frame flag: one length for all messages
 KNOWN_FRAME_FLAGS = MULTICAST | EQUAL_LENGTHS
+SKIPPABLE = 128               # the bit of a header's kind by which a member that does not have the header skips it
 
 _PREFIX = struct.Struct(">2sBBI")              # magic, version, frame flags, checksum
 _ORIGIN = struct.Struct(">I8s16s")             # bytes from here to the payloads, cluster id, source
@@ -94,11 +97,12 @@ def header(*, proto: int, kind: int) -> Callable[[H], H]:
         made = attrs.define(cls, eq=True)
         made.proto, made.kind = proto, kind
         known = _by_id.get((proto, kind))
+        assert 0 <= kind < 256, f"kind {kind}: a byte; from {SKIPPABLE} on the header may be skipped"
         assert known is None or known.cls.__qualname__ == made.__qualname__, f"id {proto}/{kind} is taken"
         codec = _header_codec(made)
         _by_id[proto, kind] = codec
         _by_class[made] = codec
-        if codec.lead:
+        if codec.lead and kind < SKIPPABLE:                    # whether to skip it is asked on the other way
             _by_lead[codec.lead] = codec
         return made
     return decorate
@@ -173,27 +177,52 @@ def _headers(
             found.append(codec.cls(*values))
             pos = end
         else:
-            header, pos = _variable_header(data, pos, stop, addresses)
-            found.append(header)
+            header, pos = _other_header(data, pos, stop, addresses)
+            if header is not None:
+                found.append(header)
     return tuple(found), pos
 
 
-def _variable_header(data: bytes, pos: int, stop: int, addresses: Interner) -> tuple[Header, int]:
+def _other_header(data: bytes, pos: int, stop: int, addresses: Interner) -> tuple[Header | None, int]:
+    """A header of variable size, or one that may be skipped; None: it was."""
     if pos + _HEADER_BYTES > stop:
         raise WireError("truncated")
     proto, kind, length = _HEADER.unpack_from(data, pos)
     codec = _by_id.get((proto, kind))
-    if codec is None:
-        raise WireError(f"unknown header {proto}/{kind}")
+    if codec is None or kind >= SKIPPABLE or addresses.unread.lacks:
+        codec = _codec_here(codec, proto, kind, addresses.unread)
     pos += _HEADER_BYTES
     end = pos + length
     if end > stop:
         raise WireError("a header is longer than its frame")
+    if codec is None:
+        addresses.unread.note((proto, kind))
+        return None, end
     reader = Reader(data, addresses, pos, end)
-    header = codec.read(reader) if codec.read is not None else None
+    header = codec.read(reader) if codec.read is not None else _of_fixed_size(codec, reader)
     if header is None or reader.pos != end:
         raise WireError("a header does not fill its length")
     return header, end
+
+
+def _codec_here(codec: HeaderCodec | None, proto: int, kind: int, unread: Unread) -> HeaderCodec | None:
+    """The codec of a header, if it is read here; None: it is skipped."""
+    if codec is not None and (proto, kind) not in unread.lacks and (
+            kind < SKIPPABLE or unread.protocols is None or proto in unread.protocols):
+        return codec
+    if kind < SKIPPABLE:
+        raise WireError(f"unknown header {proto}/{kind}")
+    return None
+
+
+def _of_fixed_size(codec: HeaderCodec, reader: Reader) -> Header | None:
+    """The fields of a header; None: it has another length."""
+    if codec.form.size != reader.stop - reader.pos:
+        return None
+    values = reader.unpack(codec.form)
+    if any(values[at] >= NUMBER_LIMIT for at in codec.limited):
+        raise WireError("a number is too large")
+    return codec.cls(*values)
 
 
 def cluster_id(cluster: str) -> bytes:
