@@ -4,11 +4,11 @@ from pathlib import Path
 
 from setuptools import find_packages, setup
 
-RELATIVE_LINK = re.compile(r"\[([^\]]+)\]\((?!https?://|#)([^)\s]+)\)")
+RELATIVE_LINK = re.compile(r"!?\[([^\]]+)\]\((?!https?://|#)([^)\s]+)\)")
 
 
 def readme() -> str:
-    """README.md for a package index, where relative links would lead nowhere: each becomes its text."""
+    """README.md for a package index, where relative links would lead nowhere: each becomes its text, as do pictures."""
     return RELATIVE_LINK.sub(r"\1", Path("README.md").read_text(encoding="utf-8"))
 
 

@@ -3,11 +3,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +11,7 @@ import pytest
 import jgroups_py as jg
 from jgroups_py.ops.http import HttpAccess, HttpEndpoint
 from tests.browser.chromium import Watched, browser
+from tests.browser.live_demo import DEMO_WAIT_MS, Demo
 from tests.runtime.helpers import free_udp_port
 
 if TYPE_CHECKING:
@@ -26,7 +22,6 @@ EVIL = "<img src=x onerror=alert(1)>"
 EVIL_CLUSTER = "</script><script>alert(2)</script> &lt;\u05d0\u05d1"
 TOKEN = "a-token-of-sixteen-bytes"
 WAIT_MS = 30_000
-DEMO_WAIT_MS = 90_000
 DESKTOP, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 
 MEASURE = """() => {
@@ -126,29 +121,6 @@ def test_a_token_is_asked_for_and_taken_from_the_address(chromium: Browser, chan
         other.goto(f"{endpoint.url}/#{TOKEN}")
         other.get_by_text("live", exact=True).wait_for(timeout=WAIT_MS)
         assert TOKEN not in other.url
-
-
-class Demo:
-    """`jgroups demo --web` as a process; its lines are read on a thread."""
-
-    def __init__(self, out: Any) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "jgroups_py", "demo", "--web", "--seconds", "600", "--rate", "200", "--no-audit",
-             "--no-archive", "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        assert self.process.stdout is not None
-        self.url = self.process.stdout.readline().split()[1]
-        self.lines: list[str] = []
-        threading.Thread(target=lambda: self.lines.extend(self.process.stdout or ()), daemon=True).start()
-
-    def until(self, text: str) -> None:
-        deadline = time.monotonic() + DEMO_WAIT_MS / 1000
-        while not any(text in line for line in self.lines):
-            assert time.monotonic() < deadline, (text, self.lines)
-            time.sleep(0.1)
-
-    def interrupt(self) -> int:
-        self.process.send_signal(signal.SIGINT)
-        return self.process.wait(60)
 
 
 @pytest.fixture
