@@ -429,6 +429,23 @@ class Handovers:
                     self._host.send_onward(left.dest, EventKind.QUEUED, late.encode(now_ns))
         return is_wanted
 
+    def sent_late_to_member(
+        self, name: str, publication: Publication, target: tuple[str, str], now_ns: int,
+    ) -> bool:
+        """The same for a shared subscription that a session had which was here: no other node has been chosen for the
+        message. Returns whether there is one."""
+        filter = f"$share/{target[0]}/{target[1]}"
+        for client_id, left in self.left_early.items():
+            granted = left.subscriptions.get(filter)
+            if granted is not None and name in left.missing and client_id not in self._host.broker.sessions:
+                delivery = Delivery(publication, min(publication.qos, granted.qos),
+                                    publication.wants_retain and granted.retain_as_published, granted.identifiers,
+                                    filter)
+                late = QueuedDelivery(client_id, left.claim, 0, delivery)
+                self._host.send_onward(left.dest, EventKind.QUEUED, late.encode(now_ns))
+                return True
+        return False
+
     # --- the new node -------------------------------------------------------------------------------------------------
 
     def _offered(self, name: str, offer: SessionOffer, now_ns: int) -> None:
@@ -457,7 +474,7 @@ class Handovers:
             self._host.send_onward(owner.node, EventKind.QUEUED, onward.encode(now_ns))
         elif session is None or session.late is None or session.late.claim != queued.claim or queued.packet_id:
             self._host.counters.add("dropped_handover")
-        elif session.late.is_new(publication):
+        elif queued.delivery.group or session.late.is_new(publication):      # the group's came to one node alone
             self._host.counters.add("late_messages")
             session.deliver_late(queued.delivery, now_ns)
 
