@@ -62,6 +62,7 @@ FOUND = (
     ("mqtt", 11883, "Q10: a node that claimed a session from one that had claimed it itself began another"),
     ("mqtt", 10912, "Q6: what came late for a group, for a member whose session had moved on, was dropped"),
     ("mqtt", 12040, "Q6: a node without a member dropped a message for a group, as the next one was not known yet"),
+    ("mqtt", 11710, "Q10: what a session's node got late was dropped when the session came back to it"),
     ("tokens", 11, "K3: frames of a sender that was forgotten and proved itself again within 5 s opened twice"),
     ("tokens", 16, "L: a member that was refused once stayed out while others were challenged"),
     ("attacker", 2020, "L: a recorded unicast between two others had another place taken for its sender's"),

@@ -371,6 +371,23 @@ def test_a_shared_message_for_a_member_that_is_no_more_comes_back_to_a_member_of
     assert world.sent("B", "rerouted") == 1
 
 
+def test_what_comes_late_to_a_session_on_its_way_back_is_not_taken_for_what_the_other_node_had():
+    """D sends one message to A alone, and later ones to B too, where the session is meanwhile. It goes back to A before
+    the first one has come there: B's numbers are above it."""
+    world, client, publisher = roaming_subscriber("ABCD", "t", 2, publisher="D")
+    hold_back(world, "D", "A", 5.5)
+    hold_back(world, "C", "B", 8)                        # so B has the session for so long when it is to leave
+    publisher.publish("t", b"first", qos=2)
+    assert client.go(world, "B", 4.5).session_present
+    publisher.publish("t", b"second", qos=2)
+    world.run(0.5)
+    assert client.payloads() == [b"second"]
+    client.go(world, "A", 8.0)
+    assert client.payloads() == [b"first"]
+    world.run(20)
+    assert client.payloads() == [], "it comes once"
+
+
 def test_a_clean_start_where_the_session_is_has_an_owner():
     """So after a split the other half knows that its session is the older one."""
     world = FederationWorld("AB")
