@@ -64,6 +64,7 @@ IDENTIFIERS = {filter: number for number, filter in enumerate(SHARED, 1)}
 OF_IDENTIFIER = {number: filter for filter, number in IDENTIFIERS.items()}
 CLIENTS_A_NODE = 2
 HANDOVER_NS = seconds(5)
+ADOPT_NS = seconds(2)
 SLACK_NS = millis(600)
 """More than a node needs to see that a time has come."""
 WILL_DELAYS_S = (0, 0, 1, 3)
@@ -76,7 +77,8 @@ FAIR_ROUNDS = 20
 class RoutedMessage:
     """A publication. due: (client, its epoch) -> the node that had the session when the message was routed; groups:
     shared subscription -> its members then; ungranted: those of `due` that match by filters without a SUBACK alone;
-    wanted: the peers that it had to be sent to, or might be; origin: as nodes number it."""
+    wanted: the peers that it had to be sent to, or might be; answered_at: the node of the first PUBACK or PUBREC;
+    origin: as nodes number it."""
 
     number: int
     publisher: str
@@ -90,6 +92,7 @@ class RoutedMessage:
     wanted: frozenset[str] = frozenset()
     routed_ns: list[int] = attrs.field(factory=list)
     acknowledged: bool = False
+    answered_at: RoamingNode | None = None
     origin: tuple[int, int] = (0, 0)
     will: ModelWill | None = None
 
@@ -176,13 +179,15 @@ class RoamingRun(MqttRun):
         """Q1, Q10. Excused: a session that was lost with its node, or given up by clean start or after `handover_s`; a
         publisher's node that is gone, with what it had for a peer that it could not reach; a publisher's node that was
         away while the session moved; a filter without SUBACK at a node that is gone, which no copy needs to have."""
-        if node not in nodes and (client.name, epoch) in fact.ungranted:
-            return
+        if (client.name, epoch) in fact.ungranted and (node not in nodes or client.adopted_ns):
+            return                                       # the copy that was adopted need not have it (seed 10634)
         if not fact.qos or not fact.acknowledged or client.epoch != epoch or fact.number in client.ever_got:
             return
         if fact.node not in nodes and node is not fact.node and (
                 fact.number not in node.taken or node not in nodes):
             return
+        if fact.qos == 2 and fact.node not in nodes and fact.answered_at is not fact.node:
+            return                                       # its node ended before PUBREC, and a copy knew its packet id
         if node not in nodes and (fact.will is not None or node.core.counters["copies_late"]):
             return                                       # acknowledged to nobody, or when the copies did not answer
         if any(away is fact.node and fact.at_ns <= at_ns for at_ns, away in client.moved_without):
@@ -200,13 +205,21 @@ class RoamingRun(MqttRun):
         got = self.by_group[filter, fact.number]
         if got or not fact.qos or not fact.acknowledged or not members or fact.node not in nodes:
             return
-        if fact.qos == 2 and fact.node.core.counters["dropped_begun"]:
-            return                                       # given to a node that had ended: counted as lost
+        if fact.qos == 2 and self.was_begun(fact):
+            return
         for name, (epoch, node) in members.items():
             client = self.roamers[name]
             if client.group_epoch != epoch or client.moved_without or node not in nodes:
                 return
         raise Broken("Q6", f"no member of {filter} got {fact.number} of {fact.publisher}: {sorted(members)}")
+
+    def was_begun(self, fact: RoutedMessage) -> bool:
+        """Whether a message of QoS 2 for a group was sent to a node that has ended since, or may have been: no other
+        member gets it then. It is counted as lost once the node is back as a new process, or given up (seed 13304)."""
+        core = fact.node.core
+        return bool(core.counters["dropped_begun"] or core.counters["dropped_peer_gone"]) or any(
+            event.item is not None and number_of(event.item.publication) == fact.number
+            for peer in core.peers.values() if not peer.is_up for event in peer.stream.under_way)
 
     def check_sessions(self, nodes: list[Any]) -> None:
         """Q10: one session and one connection of each client id."""
@@ -345,6 +358,7 @@ class RoamingNode(MqttNode):
         for client_id, (claim, copy) in adoption.sessions.items():
             if self.core.handovers.is_adopting(client_id, claim):
                 self.clients.roamers[client_id].inherited(self, adoption.name, copy)
+                self.clients.roamers[client_id].adopted_without(self, adoption)
         self._complete(adoption, now_ns)
 
     def adopt_will(self, client_id: str, will: Will, away_ns: int, now_ns: int) -> None:
@@ -464,9 +478,11 @@ class RoamingNode(MqttNode):
 
     def now_ns(self) -> int:
         self.last_ns = super().now_ns()
+        self.last_address = self.channel.address or self.last_address      # one that has left has none (seed 13401)
         return self.last_ns
 
     last_ns = 0
+    last_address: Any = None
 
     def receive(self, message: jg.Message) -> None:
         self.received_last = message.payload
@@ -559,6 +575,7 @@ class RoamingClient:
         self.is_accepted = False
         self.connect_ns = 0
         self.merged_ns = 0                               # when another session of it came into the one in use
+        self.in_part: list[RoamingNode] = []             # heirs whose copy was not all, as the former node lived on
         self.is_clean = False
         self.life = self.epoch = self.group_epoch = self.moves = 0
         self.moved_without: list[tuple[int, RoamingNode]] = []
@@ -653,7 +670,9 @@ class RoamingClient:
             self.run.counts["sessions that went on"] += 1
         else:
             self.begin_life()
-        self.place, self.heirs = node, []
+        if node in self.in_part and node is not self.place:
+            self.merged_ns = now_ns                      # what it had of the former node since may come (11482)
+        self.place, self.heirs, self.in_part = node, [], []
         if not is_mine:
             for filter in self.filters:
                 self.subscribe(filter)
@@ -673,7 +692,7 @@ class RoamingClient:
         if not self.life or former is None or self.run.is_live(former) or self.heirs:
             return
         peer = node.core.peers.get(former.channel.name)
-        if peer is not None and peer.is_up and peer.handle == former.channel.address:
+        if peer is not None and peer.is_up and peer.handle == former.last_address:
             return                                       # that it has ended is not known yet
         if node.now_ns() - self.connect_ns >= HANDOVER_NS:
             return                                       # it was not known in time
@@ -708,11 +727,20 @@ class RoamingClient:
                                             f"{keeper.channel.name} has")
         if not is_newest or self.run.is_live(former):
             self.run.counts["sessions adopted in part"] += 1
+            self.in_part.append(node)
             self.in_splits += 1
             self.epoch += 1
             self.group_epoch += 1
         self.adopted_ns.append(node.now_ns())
         self.heirs.append(node)
+
+    def adopted_without(self, node: RoamingNode, adoption: Adoption) -> None:
+        """Nodes that were away, or did not answer in time, keep what they have for the former node."""
+        for other in self.run.homes.values():
+            peer = node.core.peers.get(other.channel.name)
+            if other is not node and (peer is None or not peer.is_up or other.channel.name in adoption.missing
+                                      or peer.came_ns >= node.now_ns() - ADOPT_NS - SLACK_NS):
+                self.moved_without.append((node.now_ns(), other))
 
     def begin_life(self) -> None:
         """Nothing of before is demanded any more."""
@@ -727,6 +755,8 @@ class RoamingClient:
         self.moves += 1
         if source in self.heirs or source is self.place:
             self.heirs.append(dest)
+        if source in self.in_part:
+            self.in_part.append(dest)                    # with what it lacked (seed 13454)
         for (of_node, connection), will in self.wills.items():
             if (source is self.at and connection == self.connection) or connection in source.broker._claiming:
                 continue                                 # it has gone back there meanwhile, or had (seed 584)
@@ -839,7 +869,7 @@ class RoamingClient:
         if filter in SHARED:
             self.group_epoch += 1
         for fact in self.run.facts.values():
-            if fact.topic in FILTERS.get(filter, ()) and fact.number not in self.ever_got:
+            if fact.topic in FILTERS.get(filter, ()):    # also one that has come, and is published again (seed 12742)
                 fact.due.pop((self.name, self.epoch), None)
         self.send(UnsubscribePacket(self.next_id(), (filter,)))
 
@@ -1003,7 +1033,7 @@ class RoamingClient:
         """Q1, at once: what was acknowledged in time is at every node that could have it."""
         if fact.acknowledged:
             return
-        fact.acknowledged = True
+        fact.acknowledged, fact.answered_at = True, self.at
         self.run.counts["publishes acknowledged"] += 1
         if fact.node is not self.at or fact.node.now_ns() - fact.at_ns >= ACK_TIMEOUT_NS:
             return

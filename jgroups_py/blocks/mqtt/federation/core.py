@@ -1056,7 +1056,7 @@ class FederationCore:
                     if publication is None:
                         item = read_message(data[begin:end], now_ns, topics)
                         publication, shared_only = item.publication, item.shared_only
-                        targets = self._served_here(item, now_ns)
+                        targets = self._served_here(peer, item, now_ns)
                     messages += 1
                     if record is not None and (not shared_only
                                                or publication.number > self.seen.get(publication.origin, 0)):
@@ -1145,15 +1145,24 @@ class FederationCore:
     def _on_site_served(self, peer: FederationPeer, frame: SiteServed, now_ns: int) -> None:
         self.sites.served(frame)
 
-    def _served_here(self, item: ForwardedMessage, now_ns: int) -> list[Target]:
+    def _served_here(self, peer: FederationPeer, item: ForwardedMessage, now_ns: int) -> list[Target]:
         """The shared subscriptions of a peer's message that have a member here. It goes to another node, once, for
-        those whose last member here has ended."""
+        those whose last member here has ended; or to the member, if that has moved and no other one is known yet; or
+        back to the peer, which knows more of its own members, and once more of others, than this node does yet."""
         served = []
         for target in item.targets:
             if self.own.filters.get(f"$share/{target[0]}/{target[1]}") is not None:
                 served.append(target)
-            elif item.is_moved or not self._give_on(item, target, None, now_ns):
+                continue
+            is_back = item.publication.origin == self.incarnation
+            if (not item.is_moved or is_back) and self._give_on(item, target, None, now_ns):
+                continue
+            if self.handovers.sent_late_to_member(peer.name, item.publication, target, now_ns):
+                continue
+            if item.is_moved:
                 self.counters.add("dropped_no_member")
+            else:
+                self._give_to(peer.name, item, target, now_ns)
         return served
 
     def _record(self, record: MessageRecord, publication: Publication, now_ns: int) -> None:
@@ -1202,10 +1211,14 @@ class FederationCore:
         winner = self._choose(target, here)
         if not winner:
             return False
+        self._give_to(winner, item, target, now_ns)
+        return True
+
+    def _give_to(self, name: str, item: ForwardedMessage, target: Target, now_ns: int) -> None:
+        """Give a message to another node, for one shared subscription alone."""
         self.counters.add("rerouted")
         moved = ForwardedMessage(item.publication, (target,), shared_only=True, is_moved=True)
-        self._send_message(self.peers[winner], message_event(moved, now_ns), 0)
-        return True
+        self._send_message(self.peers[name], message_event(moved, now_ns), 0)
 
     def _reroute(self, item: ForwardedMessage, now_ns: int) -> ForwardedMessage | None:
         """Serve the shared subscriptions of a message that was not sent elsewhere, where that is possible. Returns what
@@ -1218,9 +1231,7 @@ class FederationCore:
             if winner is None:
                 left.append(target)
             elif winner:
-                self.counters.add("rerouted")
-                moved = ForwardedMessage(item.publication, (target,), shared_only=True, is_moved=True)
-                self._send_message(self.peers[winner], message_event(moved, now_ns), 0)
+                self._give_to(winner, item, target, now_ns)
             else:
                 self.counters.add("rerouted")
                 self.broker.deliver(item.publication, (target,), now_ns, shared_only=True)

@@ -418,16 +418,43 @@ class Handovers:
 
     def sent_late(self, name: str, publication: Publication, now_ns: int) -> bool:
         """A peer brings a message: send it on to sessions that were here when the peer sent it. Returns whether there
-        is one."""
+        is one. If a session is on its way back, the message goes to the node that it comes from all the same: that node
+        may have got later ones directly, and what is not above its numbers counts as had when the session is here."""
         is_wanted = False
         for client_id, left in self.left_early.items():
-            if name in left.missing and client_id not in self._host.broker.sessions:
-                delivery = delivery_for(client_id, publication, left.subscriptions)
-                if delivery is not None:
-                    is_wanted = True
-                    late = QueuedDelivery(client_id, left.claim, 0, delivery)
-                    self._host.send_onward(left.dest, EventKind.QUEUED, late.encode(now_ns))
+            session = self._host.broker.sessions.get(client_id)
+            if name not in left.missing or not (session is None or self._comes_back(session, left)):
+                continue
+            delivery = delivery_for(client_id, publication, left.subscriptions)
+            if delivery is not None:
+                is_wanted = True
+                if session is not None:
+                    session.take_back(publication)       # it comes from there, once
+                late = QueuedDelivery(client_id, left.claim, 0, delivery)
+                self._host.send_onward(left.dest, EventKind.QUEUED, late.encode(now_ns))
         return is_wanted
+
+    def _comes_back(self, session: ClientSession, left: LeftEarly) -> bool:
+        arriving = self.arriving.get(session.client_id)
+        return (arriving is not None and arriving.is_copy and session.connection is None
+                and left.dest in self._host.names_up() and any(node == left.dest for _, node in arriving.parts))
+
+    def sent_late_to_member(
+        self, name: str, publication: Publication, target: tuple[str, str], now_ns: int,
+    ) -> bool:
+        """The same for a shared subscription that a session had which was here: no other node has been chosen for the
+        message. Returns whether there is one."""
+        filter = f"$share/{target[0]}/{target[1]}"
+        for client_id, left in self.left_early.items():
+            granted = left.subscriptions.get(filter)
+            if granted is not None and name in left.missing and client_id not in self._host.broker.sessions:
+                delivery = Delivery(publication, min(publication.qos, granted.qos),
+                                    publication.wants_retain and granted.retain_as_published, granted.identifiers,
+                                    filter)
+                late = QueuedDelivery(client_id, left.claim, 0, delivery)
+                self._host.send_onward(left.dest, EventKind.QUEUED, late.encode(now_ns))
+                return True
+        return False
 
     # --- the new node -------------------------------------------------------------------------------------------------
 
@@ -457,7 +484,7 @@ class Handovers:
             self._host.send_onward(owner.node, EventKind.QUEUED, onward.encode(now_ns))
         elif session is None or session.late is None or session.late.claim != queued.claim or queued.packet_id:
             self._host.counters.add("dropped_handover")
-        elif session.late.is_new(publication):
+        elif queued.delivery.group or session.late.is_new(publication):      # the group's came to one node alone
             self._host.counters.add("late_messages")
             session.deliver_late(queued.delivery, now_ns)
 
@@ -503,12 +530,12 @@ class Handovers:
             # It was made of a copy, and its former node still was there: what that sends is newer.
             session.in_flight = {}
             session.queue = deque(each for each in session.queue if all(each is not other for other in copied))
-        if moved.is_followed:
-            session.late = LateMessages(moved.claim, session.queue)
-            self._followed[session.client_id] = now_ns + 2 * KEPT_TIMES * self._patience_ns
         # A message of a shared subscription went to one node alone, so it is in no other queue.
         direct = [each for each in session.queue
                   if each.group or each.publication.number > seen.get(each.publication.origin, 0)]
+        if moved.is_followed:
+            session.late = LateMessages(moved.claim, direct)
+            self._followed[session.client_id] = now_ns + 2 * KEPT_TIMES * self._patience_ns
         if session.connection is None and not session.in_flight:
             session.in_flight = {each.packet_id: each.delivery for each in deliveries if each.packet_id}
             session.last_id = moved.last_id

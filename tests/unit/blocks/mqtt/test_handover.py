@@ -339,6 +339,55 @@ def test_a_copy_that_is_given_up_keeps_no_shared_message():
     assert sorted(client.payloads()) == numbered(0, 10)
 
 
+def test_a_shared_message_that_comes_late_to_the_former_node_goes_to_the_session():
+    """No other node is known to have a member: the session's next one has not told yet, or its word is on its way."""
+    world, client, publisher = roaming_subscriber("ABD", "$share/g/t", 2, publisher="D")
+    hold_back(world, "D", "A", 9)
+    publisher.publish("t", b"late", qos=2)
+    client.go(world, "B", 0.0)                           # its claim is on its way to A
+    hold_back(world, "B", "A", 12)                       # and does not know that B has a member
+    world.run(6)
+    assert client.answer(ConnAckPacket).session_present
+    world.run(12)
+    assert client.payloads() == [b"late"]
+    assert not any(world.sent(name, "dropped_no_member") for name in "ABD")
+
+
+def test_a_shared_message_for_a_member_that_is_no_more_comes_back_to_a_member_of_its_own_node():
+    """Its node chose B, whose member has just ended, and B does not know of the new member there."""
+    world = FederationWorld("AB")
+    former = world.client("B", "former")
+    former.subscribe("$share/g/t", qos=2)
+    publisher, member = world.client("A", "pub"), world.client("A", "member")
+    world.run(0.2)
+    hold_back(world, "B", "A", 1)                        # A does not see that it ends
+    former.disconnect()
+    hold_back(world, "A", "B", 0.5)
+    publisher.publish("t", b"once", qos=2)
+    member.subscribe("$share/g/t", qos=2)
+    world.nodes["B"].federation.interest_of_peers.change = lambda name, told: []     # type: ignore[method-assign]
+    world.run(3)
+    assert member.payloads() == [b"once"]
+    assert world.sent("B", "rerouted") == 1
+
+
+def test_what_comes_late_to_a_session_on_its_way_back_is_not_taken_for_what_the_other_node_had():
+    """D sends one message to A alone, and later ones to B too, where the session is meanwhile. It goes back to A before
+    the first one has come there: B's numbers are above it."""
+    world, client, publisher = roaming_subscriber("ABCD", "t", 2, publisher="D")
+    hold_back(world, "D", "A", 5.5)
+    hold_back(world, "C", "B", 8)                        # so B has the session for so long when it is to leave
+    publisher.publish("t", b"first", qos=2)
+    assert client.go(world, "B", 4.5).session_present
+    publisher.publish("t", b"second", qos=2)
+    world.run(0.5)
+    assert client.payloads() == [b"second"]
+    client.go(world, "A", 8.0)
+    assert client.payloads() == [b"first"]
+    world.run(20)
+    assert client.payloads() == [], "it comes once"
+
+
 def test_a_clean_start_where_the_session_is_has_an_owner():
     """So after a split the other half knows that its session is the older one."""
     world = FederationWorld("AB")
