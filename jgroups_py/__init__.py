@@ -34,6 +34,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from jgroups_py.model.version import __version__
 from jgroups_py.system.logs import escape_records
 
 if TYPE_CHECKING:
@@ -75,7 +76,6 @@ if TYPE_CHECKING:
     from jgroups_py.model.view import View as View
     from jgroups_py.model.view import ViewId as ViewId
 
-__version__ = "0.1.0"
 
 escape_records()
 

@@ -21,7 +21,7 @@ from jgroups_py.model.errors import ChannelError
 from jgroups_py.model.text import escaped
 from jgroups_py.ops.control import ANSWER_SLACK_SECONDS, ask
 
-COLUMNS = ("name", "address", "state", "incarnation", "tags", "rtt")
+COLUMNS = ("name", "address", "state", "version", "incarnation", "tags", "rtt")
 TO_THE_RIGHT = ("incarnation", "rtt")
 SURVEY_COLUMNS = ("site", "name", "state", "is", "view", "version", "delivered", "backlog", "rtt", "clock")
 SURVEY_TO_THE_RIGHT = ("delivered", "backlog", "rtt", "clock")
@@ -104,4 +104,5 @@ def row_of(member: dict[str, Any]) -> tuple[str, ...]:
     tags = ",".join(f"{key}={value}" for key, value in sorted(member["tags"].items()))
     incarnation = "-" if member["incarnation"] is None else str(member["incarnation"])
     rtt = "-" if member["rtt_ms"] is None else f"{member['rtt_ms']:.2f} ms"
-    return member["name"], member["address"] or "-", member["state"], incarnation, tags or "-", rtt
+    version = member.get("version") or "-"                 # a member of before tells none
+    return member["name"], member["address"] or "-", member["state"], version, incarnation, tags or "-", rtt

@@ -9,11 +9,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, ClassVar, Final, Self
-
-import attrs
+from typing import Any, Final
 
 from jgroups_py.model.address import Address
+from jgroups_py.model.header import Header as Header
 
 
 class Flag(enum.IntFlag):
@@ -65,25 +64,6 @@ NO_RELAY: Final = int(Flag.NO_RELAY)
 RSVP: Final = int(Flag.RSVP)
 
 
-class Header:
-    """What one protocol adds to a batch. Subclasses are frozen and made by `wire.header`."""
-
-    proto: ClassVar[int]
-    kind: ClassVar[int]
-
-    def shift(self, number: int) -> Self:
-        """This header for the rest of its batch, once the first `number` messages are cut off."""
-        return self
-
-    def messages(self, number: int) -> int:
-        """How many messages of applications a batch of `number` payloads with this header stands for.
-
-        Fewer than `number` where a payload is a fragment of a message, or a copy that a protocol sends for others.
-        """
-        return number
-
-
-@attrs.define(eq=False, repr=False)
 class Batch:
     """A batch. Immutable by law 3 (payloads are shared, never copied); `headers[-1]` is the lowest layer's.
 
@@ -93,14 +73,20 @@ class Batch:
     none); it does not travel.
     """
 
-    src: Address
-    dest: Address | None
-    payloads: tuple[bytes, ...] = ()
-    headers: tuple[Header, ...] = ()
-    flags: int = 0
-    _nbytes: int = -1                                           # of the payloads, once computed
-    _length: int = -2                                           # the same, once computed
-    place: int = 0
+    __slots__ = ("_length", "_nbytes", "dest", "flags", "headers", "payloads", "place", "src")
+
+    def __init__(
+        self, src: Address, dest: Address | None, payloads: tuple[bytes, ...] = (), headers: tuple[Header, ...] = (),
+        flags: int = 0, nbytes: int = -1, length: int = -2, place: int = 0,
+    ) -> None:
+        self.src = src
+        self.dest = dest
+        self.payloads = payloads
+        self.headers = headers
+        self.flags = flags
+        self._nbytes = nbytes                                   # of the payloads, once computed
+        self._length = length                                   # the same, once computed
+        self.place = place
 
     def __len__(self) -> int:
         return len(self.payloads)
@@ -193,7 +179,16 @@ class Batch:
         """A copy with some fields changed (payloads shared)."""
         if "payloads" in changes:
             changes = {"nbytes": -1, "length": -2, **changes}
-        return attrs.evolve(self, **changes)
+        return Batch(**{"src": self.src, "dest": self.dest, "payloads": self.payloads, "headers": self.headers,
+                        "flags": self.flags, "nbytes": self._nbytes, "length": self._length, "place": self.place,
+                        **changes})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Batch, (self.src, self.dest, self.payloads, self.headers, self.flags, self._nbytes, self._length,
+                       self.place)
+
+    def __init_subclass__(cls) -> None:
+        raise TypeError("Batch has no subclasses: stacks look for the class itself")
 
     def __repr__(self) -> str:
         to = "all" if self.dest is None else str(self.dest)

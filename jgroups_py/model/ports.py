@@ -14,6 +14,7 @@ from jgroups_py.model.address import Address, PhysicalAddress
 from jgroups_py.model.digest import Digest
 from jgroups_py.model.swim_member import Member
 from jgroups_py.model.topics import Interest
+from jgroups_py.model.version import MemberRelease
 from jgroups_py.model.view import View
 
 
@@ -79,6 +80,14 @@ class ViewSource(ABC):
     @abstractmethod
     def current_view(self) -> View | None:
         """The installed view, None before the first and after the last."""
+
+
+class ReleaseTable(ABC):
+    """Which releases members run."""
+
+    @abstractmethod
+    def member_releases(self) -> dict[Address, MemberRelease]:
+        """This member and those of the view that told their release -> it."""
 
 
 class SiteReporter(ABC):

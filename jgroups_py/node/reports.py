@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from jgroups_py.model.address import Address, PhysicalAddress
-from jgroups_py.model.ports import AddressBook, MemberTable, ViewSource
+from jgroups_py.model.ports import AddressBook, MemberTable, ReleaseTable, ViewSource
 from jgroups_py.model.swim_member import Member
 from jgroups_py.model.text import place as shown_place
 from jgroups_py.model.units import NS_PER_MS
+from jgroups_py.model.version import MemberRelease
 from jgroups_py.node.node import Node
 
 
@@ -28,21 +29,28 @@ def members_report(node: Node) -> dict[str, Any]:
     measured = {member.address: member for member in known}
     book: AddressBook = node.local.find(AddressBook)
     members = view.members if view is not None else ()
+    table_of_releases: ReleaseTable | None = node.local.find(ReleaseTable)
+    releases = {} if table_of_releases is None else table_of_releases.member_releases()
     return {"member": str(node.me), "cluster": node.cluster, "view": None if view is None else str(view.id),
-            "members": [in_view(member, book.physical_of(member), measured.get(member)) for member in members]}
+            "members": [in_view(member, book.physical_of(member), measured.get(member), releases.get(member))
+                        for member in members]}
 
 
 def member_facts(member: Member) -> dict[str, Any]:
     """A member, as known to SWIM."""
     return {"name": member.name, "uuid": member.address.raw.hex(), "address": place_text(member.place),
             "state": member.state, "incarnation": member.incarnation, "tags": dict(member.tags),
-            "weight": member.weight, "rtt_ms": None if member.rtt_ns is None else round(member.rtt_ns / NS_PER_MS, 3)}
+            "weight": member.weight, "version": None,
+            "rtt_ms": None if member.rtt_ns is None else round(member.rtt_ns / NS_PER_MS, 3)}
 
 
-def in_view(address: Address, place: PhysicalAddress | None, measured: Member | None) -> dict[str, Any]:
-    """A member of a view; measured: the same member in SWIM."""
+def in_view(
+    address: Address, place: PhysicalAddress | None, measured: Member | None, release: MemberRelease | None,
+) -> dict[str, Any]:
+    """A member of a view; measured: the same member in SWIM; release: what it runs, None: it did not tell."""
     facts = {} if measured is None else member_facts(measured)
-    facts.update({"name": str(address), "uuid": address.raw.hex(), "address": place_text(place)})
+    facts.update({"name": str(address), "uuid": address.raw.hex(), "address": place_text(place),
+                  "version": None if release is None else str(release)})
     return {"name": "", "uuid": "", "address": "", "state": "alive", "incarnation": None, "tags": {}, "weight": None,
             "rtt_ms": None, **facts}
 

@@ -112,7 +112,8 @@ def run_setting(setting: Profile, world: World, part: PlanPart, judge: Judge, *,
         faults=tuple(f"#{number} {action}" for number, action in actions if number < faults),
         traffic=tuple(f"#{number} {action}" for number, action in actions if number >= faults),
         injected=dict(injected), cpu_s=time.process_time() - began_s,
-        reached=reached(world.history, world.all_processes), history=tuple(world.history.lines()) if keep else (),
+        reached={**reached(world.history, world.all_processes), **setting.met},
+        history=tuple(world.history.lines()) if keep else (),
         picture=tuple(picture(world.history, violations[:1])) if keep else ())
 
 

@@ -5,6 +5,7 @@ frame.py and of codec.py are here, so that a room needs one import.
 
 Pure. Ring 0.
 """
+from jgroups_py.wire.app_headers import AppHeaders
 from jgroups_py.wire.codec import (
     ADDRESS,
     ADDRESS_BOOK,
@@ -36,6 +37,7 @@ from jgroups_py.wire.codec import (
     record,
     sequence,
 )
+from jgroups_py.wire.declaring import field, header, part
 from jgroups_py.wire.frame import (
     BATCH,
     EQUAL_LENGTHS,
@@ -43,11 +45,11 @@ from jgroups_py.wire.frame import (
     MAGIC,
     MAX_EMPTY_MESSAGES,
     MULTICAST,
+    SKIPPABLE,
     SLICE,
     SOURCE_END,
     SOURCE_OFFSET,
     VERSION,
-    AppHeaders,
     HeaderCodec,
     cluster_id,
     decode_body,
@@ -58,14 +60,12 @@ from jgroups_py.wire.frame import (
     encode_frame,
     encode_headers,
     encode_inner,
-    field,
-    header,
     headers_nbytes,
     known_headers,
     pack_batch,
-    part,
     unpack_batch,
 )
+from jgroups_py.wire.release_header import Releases, releases_in
 from jgroups_py.wire.sealed_head import SEAL_BYTES
 
 __all__ = [
@@ -94,6 +94,8 @@ __all__ = [
     "RANGE",
     "RANGES",
     "Reader",
+    "Releases",
+    "SKIPPABLE",
     "SLICE",
     "SEAL_BYTES",
     "SOURCE_END",
@@ -125,6 +127,7 @@ __all__ = [
     "pack_batch",
     "part",
     "record",
+    "releases_in",
     "sequence",
     "unpack_batch",
 ]

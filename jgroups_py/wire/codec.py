@@ -11,8 +11,6 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-import attrs
-
 from jgroups_py.model.address import ADDRESS_BYTES, Address, PhysicalAddress
 from jgroups_py.model.errors import WireError
 from jgroups_py.model.text import is_host, is_name
@@ -27,19 +25,51 @@ _LIMIT_BYTE = NUMBER_LIMIT >> 56            # the first byte of a u64 that is to
 _U32 = struct.Struct(">I")
 
 
+MAX_SKIPPED_IDS = 64
+
+
+class Unread:
+    """The headers that a reader of frames does not read although it may: what it skipped, by id.
+
+    protocols: ids of the protocols whose skippable headers it reads, None: all that are declared. lacks: ids (protocol,
+    kind) of declared headers that it treats as if they were not, as a member of an earlier version does (simulator).
+    skipped: (protocol, kind) -> how often since it was last emptied, of 64 ids at most; ids come from the network.
+    """
+
+    __slots__ = ("lacks", "protocols", "skipped")
+
+    def __init__(self) -> None:
+        self.protocols: frozenset[int] | None = None
+        self.lacks: frozenset[tuple[int, int]] = frozenset()
+        self.skipped: dict[tuple[int, int], int] = {}
+
+    def note(self, key: tuple[int, int]) -> None:
+        """A header was skipped."""
+        if key in self.skipped or len(self.skipped) < MAX_SKIPPED_IDS:
+            self.skipped[key] = self.skipped.get(key, 0) + 1
+        else:
+            self.skipped[OTHERS] = self.skipped.get(OTHERS, 0) + 1
+
+
+OTHERS = -1, -1
+"""Where Unread counts headers beyond its 64 ids."""
+
+
 class Interner:
     """16 bytes -> the one Address object this node uses for them, with the logical name once known.
 
     Equal objects compare by identity first, so interning makes dict look-ups by address fast. Bounded: beyond
     `limit` it starts again, but for `kept` (addresses stay valid, they are merely no longer the same object).
+    unread: which headers the reader of the same frames skips.
     """
 
-    __slots__ = ("kept", "limit", "table")
+    __slots__ = ("kept", "limit", "table", "unread")
 
     def __init__(self, limit: int = 20_000) -> None:
         self.table: dict[bytes, Address] = {}
         self.kept: dict[bytes, Address] = {}
         self.limit = limit
+        self.unread = Unread()
 
     def get(self, raw: bytes, name: str = "") -> Address:
         """The Address of `raw`; `name` is kept if none is known; if another is, only the returned object has `name`."""
@@ -104,7 +134,6 @@ class Reader:
         return int(number)
 
 
-@attrs.frozen(eq=False)
 class Codec(Generic[T]):
     """How one value is written and read; `form` is its struct code if it has a fixed size and maps to itself.
 
@@ -112,11 +141,17 @@ class Codec(Generic[T]):
     fixed size is a number below NUMBER_LIMIT, which code that reads it by its `form` checks itself.
     """
 
-    write: Callable[[T, bytearray], None]
-    read: Callable[[Reader], T]
-    least_bytes: int
-    form: str | None = None
-    limited: bool = False
+    __slots__ = ("form", "least_bytes", "limited", "read", "write")
+
+    def __init__(
+        self, write: Callable[[T, bytearray], None], read: Callable[[Reader], T], least_bytes: int,
+        form: str | None = None, limited: bool = False,
+    ) -> None:
+        self.write = write
+        self.read = read
+        self.least_bytes = least_bytes
+        self.form = form
+        self.limited = limited
 
 
 def _fixed(code: str) -> Codec[int]:

@@ -1,42 +1,38 @@
-"""The wire format: headers as declared fields, batches as frames (specified byte by byte in design/wire.md).
+"""The wire format: batches as frames (specified byte by byte in design/wire.md).
 
-A header class is declared with `@header(proto=, kind=)` and fields made by `field(CODEC)`; field order is byte order.
-A frame's checksum covers everything but the payloads: what the protocols act on is not left to the checksums of the
-network alone. There is no pickle and no reflection on received names.
+Header classes are declared by declaring.py; here they are written and read. A header whose kind is 128 or more is
+skipped by members that do not have it; any other makes their frame unreadable. A frame's checksum covers everything but
+the payloads: what the protocols act on is not left to the checksums of the network alone.
 """
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from operator import attrgetter
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any
 from zlib import crc32
 
-import attrs
-
 from jgroups_py.model.address import ADDRESS_BYTES, Address
-from jgroups_py.model.batch import Batch, Header
+from jgroups_py.model.batch import Batch
 from jgroups_py.model.errors import WireError
+from jgroups_py.model.header import Header
 from jgroups_py.wire.codec import (
     ADDRESS,
-    BYTES,
     NUMBER_LIMIT,
-    U16,
     Codec,
     Interner,
     Reader,
-    mapping,
+    Unread,
 )
-
-H = TypeVar("H", bound=type[Header])
 
 MAGIC = b"JP"
 VERSION = 1
 MULTICAST = 1                 # frame flag: no destination field
 EQUAL_LENGTHS = 2             # frame flag: one length for all messages
 KNOWN_FRAME_FLAGS = MULTICAST | EQUAL_LENGTHS
+SKIPPABLE = 128               # the bit of a header's kind by which a member that does not have the header skips it
 
 _PREFIX = struct.Struct(">2sBBI")              # magic, version, frame flags, checksum
 _ORIGIN = struct.Struct(">I8s16s")             # bytes from here to the payloads, cluster id, source
@@ -50,12 +46,6 @@ SOURCE_END = _START.size                       # where the source ends in a fram
 SOURCE_OFFSET = SOURCE_END - ADDRESS_BYTES
 
 
-def field(codec: Codec[Any], **options: Any) -> Any:
-    """A field of a header class, written and read by `codec`."""
-    return attrs.field(metadata={"codec": codec}, **options)
-
-
-@attrs.frozen(eq=False)
 class HeaderCodec:
     """How one header class is written and read.
 
@@ -63,14 +53,21 @@ class HeaderCodec:
     whole: both of them; form: its body; limited: which values are numbers. One of variable size has `read` instead.
     """
 
-    cls: type[Header]
-    pack: Callable[[Any], bytes]
-    read: Callable[[Reader], Header] | None = None
-    lead: bytes = b""
-    values: Callable[[Any], tuple[Any, ...]] | None = None
-    whole: struct.Struct = _HEADER
-    form: struct.Struct = _HEADER
-    limited: tuple[int, ...] = ()
+    __slots__ = ("cls", "form", "lead", "limited", "pack", "read", "values", "whole")
+
+    def __init__(
+        self, cls: type[Header], pack: Callable[[Any], bytes], read: Callable[[Reader], Header] | None = None,
+        lead: bytes = b"", values: Callable[[Any], tuple[Any, ...]] | None = None, whole: struct.Struct = _HEADER,
+        form: struct.Struct = _HEADER, limited: tuple[int, ...] = (),
+    ) -> None:
+        self.cls = cls
+        self.pack = pack
+        self.read = read
+        self.lead = lead
+        self.values = values
+        self.whole = whole
+        self.form = form
+        self.limited = limited
 
 
 _by_id: dict[tuple[int, int], HeaderCodec] = {}
@@ -78,30 +75,17 @@ _by_class: dict[type[Header], HeaderCodec] = {}
 _by_lead: dict[bytes, HeaderCodec] = {}        # of fixed size only
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def part(cls: H) -> H:
-    """Class decorator: fields that several headers begin with; no header itself."""
-    return attrs.define(cls, eq=True)
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def header(*, proto: int, kind: int) -> Callable[[H], H]:
-    """Class decorator: makes a header class with a codec; its id on the wire is (proto, kind).
-
-    Headers are frozen by law 3, and to the type checker; a frozen attrs class would cost three times as much to make.
-    """
-    def decorate(cls: H) -> H:
-        made = attrs.define(cls, eq=True)
-        made.proto, made.kind = proto, kind
-        known = _by_id.get((proto, kind))
-        assert known is None or known.cls.__qualname__ == made.__qualname__, f"id {proto}/{kind} is taken"
-        codec = _header_codec(made)
-        _by_id[proto, kind] = codec
-        _by_class[made] = codec
-        if codec.lead:
-            _by_lead[codec.lead] = codec
-        return made
-    return decorate
+def register(made: type[Header], fields: Sequence[tuple[str, Codec[Any]]]) -> None:
+    """From now on headers of this class, with these fields, are written and read under its ids."""
+    proto, kind = made.proto, made.kind
+    known = _by_id.get((proto, kind))
+    assert 0 <= kind < 256, f"kind {kind}: a byte; from {SKIPPABLE} on the header may be skipped"
+    assert known is None or known.cls.__qualname__ == made.__qualname__, f"id {proto}/{kind} is taken"
+    codec = _header_codec(made, fields)
+    _by_id[proto, kind] = codec
+    _by_class[made] = codec
+    if codec.lead and kind < SKIPPABLE:                        # whether to skip it is asked on the other way
+        _by_lead[codec.lead] = codec
 
 
 def known_headers() -> list[type[Header]]:
@@ -109,8 +93,7 @@ def known_headers() -> list[type[Header]]:
     return [_by_id[key].cls for key in sorted(_by_id)]
 
 
-def _header_codec(cls: type[Header]) -> HeaderCodec:
-    fields = [(a.name, a.metadata["codec"]) for a in attrs.fields(cls)]       # type: ignore[arg-type]
+def _header_codec(cls: type[Header], fields: Sequence[tuple[str, Codec[Any]]]) -> HeaderCodec:
     if all(codec.form for _, codec in fields):
         return _fixed_header_codec(cls, fields)
 
@@ -125,7 +108,7 @@ def _header_codec(cls: type[Header]) -> HeaderCodec:
     return HeaderCodec(cls, pack, read)
 
 
-def _fixed_header_codec(cls: type[Header], fields: list[tuple[str, Codec[Any]]]) -> HeaderCodec:
+def _fixed_header_codec(cls: type[Header], fields: Sequence[tuple[str, Codec[Any]]]) -> HeaderCodec:
     """One struct for the whole header."""
     names, code = [name for name, _ in fields], "".join(str(codec.form) for _, codec in fields)
     form, whole = struct.Struct(">" + code), struct.Struct(f">{_HEADER_BYTES}s{code}")
@@ -173,27 +156,52 @@ def _headers(
             found.append(codec.cls(*values))
             pos = end
         else:
-            header, pos = _variable_header(data, pos, stop, addresses)
-            found.append(header)
+            header, pos = _other_header(data, pos, stop, addresses)
+            if header is not None:
+                found.append(header)
     return tuple(found), pos
 
 
-def _variable_header(data: bytes, pos: int, stop: int, addresses: Interner) -> tuple[Header, int]:
+def _other_header(data: bytes, pos: int, stop: int, addresses: Interner) -> tuple[Header | None, int]:
+    """A header of variable size, or one that may be skipped; None: it was."""
     if pos + _HEADER_BYTES > stop:
         raise WireError("truncated")
     proto, kind, length = _HEADER.unpack_from(data, pos)
     codec = _by_id.get((proto, kind))
-    if codec is None:
-        raise WireError(f"unknown header {proto}/{kind}")
+    if codec is None or kind >= SKIPPABLE or addresses.unread.lacks:
+        codec = _codec_here(codec, proto, kind, addresses.unread)
     pos += _HEADER_BYTES
     end = pos + length
     if end > stop:
         raise WireError("a header is longer than its frame")
+    if codec is None:
+        addresses.unread.note((proto, kind))
+        return None, end
     reader = Reader(data, addresses, pos, end)
-    header = codec.read(reader) if codec.read is not None else None
+    header = codec.read(reader) if codec.read is not None else _of_fixed_size(codec, reader)
     if header is None or reader.pos != end:
         raise WireError("a header does not fill its length")
     return header, end
+
+
+def _codec_here(codec: HeaderCodec | None, proto: int, kind: int, unread: Unread) -> HeaderCodec | None:
+    """The codec of a header, if it is read here; None: it is skipped."""
+    if codec is not None and (proto, kind) not in unread.lacks and (
+            kind < SKIPPABLE or unread.protocols is None or proto in unread.protocols):
+        return codec
+    if kind < SKIPPABLE:
+        raise WireError(f"unknown header {proto}/{kind}")
+    return None
+
+
+def _of_fixed_size(codec: HeaderCodec, reader: Reader) -> Header | None:
+    """The fields of a header; None: it has another length."""
+    if codec.form.size != reader.stop - reader.pos:
+        return None
+    values = reader.unpack(codec.form)
+    if any(values[at] >= NUMBER_LIMIT for at in codec.limited):
+        raise WireError("a number is too large")
+    return codec.cls(*values)
 
 
 def cluster_id(cluster: str) -> bytes:
@@ -427,10 +435,3 @@ def unpack_batch(reader: Reader) -> Batch:
 
 
 BATCH = Codec(lambda batch, out: pack_batch(batch, out), unpack_batch, 4 + 1 + ADDRESS_BYTES + 7)
-
-
-@header(proto=1, kind=0)
-class AppHeaders(Header):
-    """The headers that an application gave to a message: id (200 or more) -> bytes."""
-
-    items: dict[int, bytes] = field(mapping(U16, BYTES))

@@ -17,6 +17,7 @@ from jgroups_py.wire import block_headers as blockheaders
 
 DOCUMENT = Path(__file__).parents[2] / "design" / "wire.md"
 HEAD = "## Headers\n"
+FIRST_OF_OTHERS = 1024        # ids from here on are for protocols from outside the package, and for the simulator's
 
 
 def name_of(codec: wire.Codec[Any]) -> str:
@@ -42,14 +43,16 @@ def row(header: type[Header]) -> str:
     fields = ", ".join(f"{field.name} {name_of(field.metadata['codec'])}"
                        for field in attrs.fields(header))                     # type: ignore[arg-type]
     meaning = " ".join((inspect.getdoc(header) or "").split("\n\n")[0].split()).replace("|", "/")
-    return f"| {header.kind} | {header.__name__} | {fields or 'none'} | {meaning} |"
+    kind = f"{header.kind}, may be skipped" if header.kind >= wire.SKIPPABLE else str(header.kind)
+    return f"| {kind} | {header.__name__} | {fields or 'none'} | {meaning} |"
 
 
 def section() -> str:
     """All headers of all protocols, by protocol id and kind."""
     for known in KNOWN.values():
         known.load()
-    headers = [header for header in wire.known_headers() if header.__module__.startswith("jgroups_py.")]
+    headers = [header for header in wire.known_headers()
+               if header.__module__.startswith("jgroups_py.") and header.proto < FIRST_OF_OTHERS]
     blocks = ["building blocks rpc, anti_entropy"]
     names: dict[int, list[str]] = {1: ["the application"], blockheaders.Ask.proto: blocks}
     for known in KNOWN.values():

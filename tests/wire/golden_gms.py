@@ -10,6 +10,7 @@ from jgroups_py.protocols.gms.headers import (
     Installed,
     InstallHeader,
     JoinChallenge,
+    JoinRefused,
     JoinRequest,
     LeaveRequest,
     MergeCancel,
@@ -35,6 +36,8 @@ PLACE = ("10.0.0.1", 7800)
 CASES = [
     (JoinRequest(A, PLACE, 5),
      "000b 01 00000027" + A16 + "000141000831302e302e302e311e780000000000000005"),
+    (JoinRefused(),
+     "000b 14 00000000"),
     (JoinChallenge(5),
      "000b 10 00000008" + "0000000000000005"),
     (CoordinatorHint(B, PLACE),

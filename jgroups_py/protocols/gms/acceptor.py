@@ -40,6 +40,7 @@ from jgroups_py.protocols.gms.headers import (
 from jgroups_py.protocols.gms.ports import GmsPort, JoinPort, MemberLink, MergePort, ProposerPort
 from jgroups_py.protocols.gms.state import GroupState, Lifecycle
 from jgroups_py.stack.component import Component, on, receives, timer
+from jgroups_py.wire import releases_in
 
 MAX_RANK = 3              # position in line; members beyond it wait as long as this one before they take over
 
@@ -107,6 +108,8 @@ class ViewAcceptor(Component):
         # Our own ballot is given up with the promise: members that promise the higher one refuse it from now on.
         self.proposer.yield_to(flush)
         self.promises.promise(flush)
+        # Whoever completes this change in the place of its owner announces the joiners' releases too.
+        self.layer.releases.note(releases_in(batch), header.joiners)
         if self.group.view is None:
             # A joiner has delivered nothing, so there is nothing to stop, and its digest is empty.
             self.links.send(StateHeader(flush, self.group.counter, {}), owner)
@@ -297,6 +300,7 @@ class ViewAcceptor(Component):
         if self.me in header.view:
             if not self.layer.take_key(header.view.id, batch):
                 return self.drop("views_without_key", batch, "it came without its key; it is repeated", header)
+            self.layer.releases.note(releases_in(batch), header.view.members)
             self.layer.install(header)
             self.send(Installed(header.view.id), src)
         elif self.me in header.leavers and self.group.lifecycle is Lifecycle.LEAVING:

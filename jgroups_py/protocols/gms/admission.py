@@ -18,10 +18,11 @@ from jgroups_py.model.batch import Batch
 from jgroups_py.model.events import AddressesKnown
 from jgroups_py.model.view import View
 from jgroups_py.protocols.gms.config import GmsConfig
-from jgroups_py.protocols.gms.headers import CoordinatorHint, JoinChallenge, JoinRequest
+from jgroups_py.protocols.gms.headers import CoordinatorHint, JoinChallenge, JoinRefused, JoinRequest
 from jgroups_py.protocols.gms.ports import GmsPort, ProposerPort
 from jgroups_py.protocols.gms.state import GroupState, Lifecycle
 from jgroups_py.stack.component import Component, receives, timer
+from jgroups_py.wire import releases_in
 
 MAX_WAITING = 1024         # joiners that passed the challenge and wait; more have to ask again later
 MAX_AT_ONCE = 256          # joiners of one ballot
@@ -61,6 +62,11 @@ class Admission(Component):
                 self.layer.disbelieve(src, objection)
             return self.drop("unidentified_refused", batch, objection, header)
         self.pass_down(AddressesKnown({header.member: header.physical}))
+        misfit = self.layer.releases.objection(releases_in(batch), header.member)
+        if misfit and group.view is not None and src not in group.view:
+            self.warn(f"refuses a joiner: {misfit}")
+            self.drop("releases_refused", batch, misfit, header)
+            return self.send(JoinRefused(), src)
         if group.view is None or group.installed is None or group.lifecycle is Lifecycle.HANDED_OVER:
             return None
         if src in group.view:
@@ -77,6 +83,7 @@ class Admission(Component):
             if len(self.joiners) >= MAX_WAITING:
                 return self.drop("joiners_refused", batch, "too many wait", header)
             self.joiners[src] = None
+            self.layer.releases.note(releases_in(batch), (src,))
         return self.proposer.consider()
 
     def token(self, header: JoinRequest) -> int:

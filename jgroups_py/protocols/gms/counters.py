@@ -16,6 +16,8 @@ GMS_COUNTERS = declare(
     drop("unidentified_refused", "Joiners, and groups to merge with, that AUTH does not let in, or not under this "
                                  "name."),
     drop("joiners_refused", "Joiners turned away: too many wait."),
+    drop("releases_refused", "Joiners, groups to merge with, and refusals of coordinators: their version may not run "
+                             "beside one here."),
     counter("merges_led", "Merges led by this member."),
     counter("merges_put_off", "Merges put off because the counters of the views are far apart; they approach each "
                               "other first."),

@@ -92,6 +92,11 @@ class JoinChallenge(Header):
     token: int = field(wire.U64)
 
 
+@wire.header(proto=GMS_ID, kind=20)
+class JoinRefused(Header):
+    """Answer to JoinRequest: a member of the view may not run beside the joiner's release. Above it: the sender's."""
+
+
 @wire.header(proto=GMS_ID, kind=3)
 class LeaveRequest(Header):
     """Member to acting coordinator: exclude me from the next view.

@@ -15,11 +15,13 @@ from jgroups_py.model.address import Address, PhysicalAddress
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.events import AddressesKnown, Connect, FindMembers, MembersFound
 from jgroups_py.model.units import millis
+from jgroups_py.model.version import MANUAL, misfit
 from jgroups_py.protocols.gms.config import GmsConfig
-from jgroups_py.protocols.gms.headers import CoordinatorHint, JoinChallenge, JoinRequest
+from jgroups_py.protocols.gms.headers import CoordinatorHint, JoinChallenge, JoinRefused, JoinRequest
 from jgroups_py.protocols.gms.ports import AcceptorPort, GmsPort
 from jgroups_py.protocols.gms.state import GroupState, Lifecycle
 from jgroups_py.stack.component import Component, on, receives, timer
+from jgroups_py.wire import releases_in
 
 REPEAT_NS = millis(150)
 
@@ -36,7 +38,8 @@ class JoinClient(Component):
     """A joiner's way into a group.
 
     coordinator: the one that was asked last, whose ballots alone are answered while joining; token: of its challenge, 0
-    before; waited_ns: since it last showed progress; attempts: searches that led nowhere.
+    before; waited_ns: since it last showed progress; attempts: searches that led nowhere; refused: a coordinator
+    refused this release, and this member has begun no group meanwhile.
     """
 
     config: GmsConfig
@@ -51,6 +54,7 @@ class JoinClient(Component):
         self.token = 0
         self.waited_ns = 0
         self.attempts = 0
+        self.refused = False
 
     @on(Connect)
     def on_connect(self, event: Connect) -> None:
@@ -91,7 +95,7 @@ class JoinClient(Component):
         """This attempt led nowhere."""
         self.attempts += 1
         limit = self.config.max_join_attempts
-        if limit and self.attempts >= limit:
+        if limit and self.attempts >= limit and not self.refused:
             self.count("joins_given_up")
             self.layer.install_alone()
         else:
@@ -134,11 +138,26 @@ class JoinClient(Component):
             self.token = header.token
             self.ask(batch.src, None)
 
+    @receives(JoinRefused)
+    def on_join_refused(self, header: JoinRefused, batch: Batch) -> None:
+        """A member of the group may not run beside this release. The group may be upgraded, so this member goes on
+        asking, until the channel's own time for that is over; but it begins no group beside that one."""
+        src, told = batch.src, releases_in(batch)
+        if self.phase is not JoinPhase.ASKING or src != self.coordinator:
+            return
+        releases = self.layer.releases
+        why = misfit([releases.own], told.values(), f"coordinator {src}", "this member") or (
+            f"a member of the group of coordinator {src} may not run beside version {releases.own} ({MANUAL})")
+        self.refused = True
+        self.drop("releases_refused", batch, why, header)
+        self.warn(f"is not let into the group: {why}")
+
     def expect_progress(self) -> None:
         """See JoinPort."""
         self.waited_ns = 0
 
     def stop(self) -> None:
         """A view is installed, or the channel wants to be in none."""
+        self.refused = False
         self.phase = JoinPhase.OFF
         self.cancel_timer("seek")

@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jgroups_py.model.address import Address, PhysicalAddress
-from jgroups_py.model.batch import Batch
+from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.events import AddressesKnown, MembersFound, MergeNeeded
+from jgroups_py.model.units import seconds
 from jgroups_py.model.view import MergeView, View, ViewId
 from jgroups_py.protocols.gms.config import GmsConfig
 from jgroups_py.protocols.gms.flush import SILENT_TICKS, Flush, FlushPhase, MergeKey, repeat_ns, ticks_within
@@ -36,6 +37,7 @@ from jgroups_py.protocols.gms.round_trips import RoundTrips
 from jgroups_py.protocols.gms.sent_counts import SentCounts, united
 from jgroups_py.protocols.gms.state import GroupState, Lifecycle
 from jgroups_py.stack.component import Component, on, receives, timer
+from jgroups_py.wire import releases_in
 
 MAX_CANDIDATES = 1000      # groups to merge with; MERGE3 reports those left out again
 MAX_DOUBLINGS = 4          # of the backoff after merges whose leader did not answer any more
@@ -44,6 +46,7 @@ MAX_DOUBLINGS = 4          # of the backoff after merges whose leader did not an
 PARTNER_TRIPS = 8
 MERGE_TRIPS = 2 * PARTNER_TRIPS          # then the leader's group gets ready, and the view has to come
 MOST_TIMEOUTS = 4          # no merge lasts longer than so many merge_timeouts, however far away others claim to be
+CANDIDATE_NS = seconds(2)  # how long a report of another group counts; MERGE3 repeats it
 KEEP_ALIVE_TICKS = 4       # a group that waits for its leader repeats the Cut to its members every so many ticks
 
 
@@ -69,7 +72,8 @@ class MergeAttempt:
 class MergeCoordinator(Component):
     """Both roles in merges: leader (`attempt`) and partner (a flush of the proposer that has a merge key).
 
-    number: of the last merge that was led; candidates: coordinators of other groups to merge with -> their views;
+    number: of the last merge that was led; candidates: coordinators of other groups to merge with -> their views, and
+    when these were reported;
     abandoned: merges in a row whose leader stopped answering while this group was ready; backoff_until_ns: until then
     this group refuses every leader.
     """
@@ -85,7 +89,7 @@ class MergeCoordinator(Component):
         self.round_trips = RoundTrips()
         self.number = 0
         self.attempt: MergeAttempt | None = None
-        self.candidates: dict[Address, ViewId] = {}
+        self.candidates: dict[Address, tuple[ViewId, int]] = {}
         self.abandoned = 0
         self.backoff_until_ns = 0
 
@@ -128,7 +132,7 @@ class MergeCoordinator(Component):
         leader = min(self.me, *others)
         if leader == self.me:
             room = MAX_CANDIDATES - len(self.candidates)
-            self.candidates.update(list(others.items())[:room])
+            self.candidates.update({member: (view_id, self.now_ns) for member, view_id in list(others.items())[:room]})
             self.consider()
         else:
             self.send(MergeProposal(view.id), leader)
@@ -137,13 +141,17 @@ class MergeCoordinator(Component):
     def on_merge_proposal(self, header: MergeProposal, batch: Batch) -> None:
         """Another coordinator expects this one to lead."""
         src, view = batch.src, self.group.view
-        if view is not None and src not in view and self.me < src:
+        if view is not None and src not in view and self.me < src and not self.misfits(header, batch):
             self.unite_with({src: header.view_id})
 
     # --- leading ------------------------------------------------------------------------------------------------------
 
     def consider(self) -> None:
-        """Begin a merge if there is a group to merge with and nothing else is under way."""
+        """Begin a merge if there is a group to merge with and nothing else is under way.
+
+        Reports that waited for another merge to end may be out of date. A merge waits up to eight round trips for a
+        coordinator that has left meanwhile, and all groups that are ready stand still with it.
+        """
         view = self.group.view
         if isinstance(view, MergeView):
             self.abandoned = 0                             # a merge succeeded: the backoff ends
@@ -151,7 +159,8 @@ class MergeCoordinator(Component):
             return
         candidates, self.candidates = self.candidates, {}
         assert view is not None
-        partners = {partner: view_id for partner, view_id in candidates.items() if partner not in view}
+        partners = {partner: view_id for partner, (view_id, at_ns) in candidates.items()
+                    if partner not in view and self.now_ns - at_ns <= CANDIDATE_NS}
         if not partners:
             return
         self.number += 1
@@ -201,6 +210,11 @@ class MergeCoordinator(Component):
         self.ask_missing(attempt)
         self.flush_own(attempt)
 
+    def ready_members(self) -> list[Address]:
+        """The members of the groups that are ready to merge with this one."""
+        ready = self.attempt.ready.values() if self.attempt is not None else ()
+        return [member for group in ready for member in group.members]
+
     def end(self, attempt: MergeAttempt) -> None:
         """The merge does not take place; the groups that wait for it learn so and go on."""
         self.attempt = None
@@ -223,6 +237,11 @@ class MergeCoordinator(Component):
         asked = attempt is not None and header.number == attempt.number and src in attempt.partners
         if asked and self.unidentified(header):
             return                                         # it is repeated; by then they may have shown who they are
+        if asked and attempt is not None:
+            if self.misfits(header, batch):
+                self.send(MergeCancel(header.number, None), src)
+                return self.end(attempt)
+            self.layer.releases.note(releases_in(batch), header.members)
         if asked and attempt is not None and self.group.adopt_counter(header.counter):
             self.pass_down(AddressesKnown(header.book))
             attempt.ready[src], attempt.ready_at_ns[src] = header, self.now_ns
@@ -235,6 +254,14 @@ class MergeCoordinator(Component):
                 # Its counter is implausibly high. Step towards it, or the two groups could never merge.
                 self.end(attempt)
                 self.proposer.approach(header.counter)
+
+    def misfits(self, header: Header, batch: Batch) -> bool:
+        """Whether the members of another group may not run beside those of ours: then the two stay apart."""
+        why = self.layer.releases.objection(releases_in(batch), f"a member of the group of {batch.src}")
+        if why:
+            self.warn(f"does not merge: {why}")
+            self.drop("releases_refused", batch, why, header)
+        return bool(why)
 
     def unidentified(self, header: MergeReady) -> bool:
         """Whether AUTH objects to a member of a partner's group. The leader of a merge lets them all in, so it must
@@ -294,7 +321,7 @@ class MergeCoordinator(Component):
     def on_merge_request(self, header: MergeRequest, batch: Batch) -> None:
         """A leader wants to merge our group: MergeReady once flushed, MergeCancel if not now or not this view."""
         src, group, view, flush = batch.src, self.group, self.group.view, self.proposer.flush
-        if not self.may_merge() or view is None or src in view:
+        if not self.may_merge() or view is None or src in view or self.misfits(header, batch):
             self.send(MergeCancel(header.number, None), src)
         elif view.id != header.view_id:
             self.send(MergeCancel(header.number, view.id), src)        # the leader asks again, for this view

@@ -14,6 +14,7 @@ from jgroups_py.model.ports import AddressBook
 from jgroups_py.model.view import View, ViewId
 from jgroups_py.protocols.gms.flush import Flush, MergeKey
 from jgroups_py.protocols.gms.headers import Ballot, FlushId, InstallHeader
+from jgroups_py.protocols.gms.releases import MemberReleases
 from jgroups_py.stack.component import LayerPort
 
 
@@ -57,6 +58,8 @@ class GmsPort(LayerPort, typing.Protocol):
 
     def shown_identity(self, member: Address) -> str:
         """A member as logs name it: by its verified identity, if there is AUTH."""
+
+    releases: MemberReleases
 
     def sent_counts(self) -> dict[Address, int]:
         """Sender -> how many of its multicasts were delivered here in all views, the present one included."""

@@ -11,6 +11,7 @@ To follow a change, read proposer.py and acceptor.py from top to bottom. The par
     acceptor        promises and acceptances (acceptor_state: the rules of safety)
     proposer        the running ballot (flush: its bookkeeping), the decided view that is being announced
     admission       joiners                            join    our own way into a group
+    releases        which versions the members run, and which are not let in
     leave           leavers, and our own way out       merge   merges, led or followed (round_trips)
     renewal         a new key of the view by order
 
@@ -28,7 +29,8 @@ import attrs
 from jgroups_py.model.address import Address, PhysicalAddress
 from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.events import Left, ViewChange, ViewKeyChosen
-from jgroups_py.model.ports import AddressBook, Identities, MulticastCounts, ViewKeys, ViewSource
+from jgroups_py.model.ports import AddressBook, Identities, MulticastCounts, ReleaseTable, ViewKeys, ViewSource
+from jgroups_py.model.version import MemberRelease
 from jgroups_py.model.view import MergeView, View, ViewId
 from jgroups_py.protocols.gms.acceptor import ViewAcceptor
 from jgroups_py.protocols.gms.admission import Admission
@@ -40,6 +42,7 @@ from jgroups_py.protocols.gms.leave import LeaveClient
 from jgroups_py.protocols.gms.links import MemberLinks
 from jgroups_py.protocols.gms.merge import MergeCoordinator
 from jgroups_py.protocols.gms.proposer import ViewProposer
+from jgroups_py.protocols.gms.releases import MemberReleases
 from jgroups_py.protocols.gms.renewal import KeyRenewal
 from jgroups_py.protocols.gms.sent_counts import after_view, missed_counts
 from jgroups_py.protocols.gms.state import GroupState, Lifecycle
@@ -48,7 +51,7 @@ from jgroups_py.stack.component import Component
 from jgroups_py.stack.protocol import CONTROL, Protocol
 
 
-class Gms(Protocol, ViewSource):
+class Gms(Protocol, ViewSource, ReleaseTable):
     """Group membership with virtual synchrony."""
 
     control_only = True
@@ -66,6 +69,7 @@ class Gms(Protocol, ViewSource):
         self.view_keys = keys if keys is not None and keys.has_view_keys() else None
         self.secrets: dict[ViewId, bytes] = {}               # of our view, and of one that is being announced
         self.identities: Identities | None = self.stack.find(Identities)
+        self.releases = MemberReleases(self.me)
         self.group = group = GroupState(self.me, self.drop)
         self.links = links = MemberLinks(self)
         self.joining = JoinClient(self, group)
@@ -85,6 +89,9 @@ class Gms(Protocol, ViewSource):
     def current_view(self) -> View | None:
         return self.group.view
 
+    def member_releases(self) -> dict[Address, MemberRelease]:
+        return self.releases.known()
+
     # --- keys of views (ENCRYPT, mode "view") -------------------------------------------------------------------------
 
     def has_view_keys(self) -> bool:
@@ -100,18 +107,20 @@ class Gms(Protocol, ViewSource):
         """See GmsPort."""
         if self.view_keys is None:
             return True
-        if batch.headers and isinstance(batch.headers[-1], ViewKey):
-            self.secrets[view_id] = batch.headers[-1].secret
+        for header in batch.headers:
+            if isinstance(header, ViewKey):
+                self.secrets[view_id] = header.secret
         return view_id in self.secrets
 
     def send(
         self, header: Header, dest: Address | None, payloads: tuple[bytes, ...] = (), flags: int = CONTROL,
     ) -> None:
-        """As any layer; an Install has the key of its view with it, but only for those that are members of it."""
+        """As any layer, with the releases above the headers that tell them; an Install has the key of its view with it,
+        but only for those that are members of it."""
+        above = self.releases.above(header)
         if isinstance(header, InstallHeader) and dest in header.view.members and header.view.id in self.secrets:
-            key = ViewKey(self.secrets[header.view.id])
-            return self.pass_down(Batch(self.me, dest, payloads, (key, header), flags))
-        return super().send(header, dest, payloads, flags)
+            above = *above, ViewKey(self.secrets[header.view.id])
+        self.pass_down(Batch(self.me, dest, payloads, (*above, header), flags))
 
     def objection(self, member: Address) -> str:
         """See GmsPort."""
@@ -169,6 +178,7 @@ class Gms(Protocol, ViewSource):
         failed = self.group.install(header)
         self.joining.stop()
         self.admission.view_installed(view)
+        self.releases.keep((*view.members, *self.admission.joiners, *self.merging.ready_members()))
         self.leaving.view_installed(view)
         self.acceptor.view_installed(view.id)
         self.count("views_installed")

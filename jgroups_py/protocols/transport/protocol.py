@@ -28,9 +28,12 @@ from jgroups_py.model.name_resolution import parse_resolvers
 from jgroups_py.model.outputs import Frame, LogEntry, Resolve
 from jgroups_py.model.ports import FrameSealer
 from jgroups_py.model.units import count, duration, flag, host, size, text
+from jgroups_py.model.version import MANUAL, OWN
 from jgroups_py.stack.base_transport import BaseTransport
 from jgroups_py.stack.protocol import on, timer
+from jgroups_py.wire.sealed_head import SEALED_VERSION
 
+MAX_TOLD = 64                               # ids of skipped headers that are logged
 MAX_NON_MEMBERS = 2000                      # physical addresses of non-members that are kept
 MAX_DATAGRAM_BYTES = 65507                  # UDP over IPv4: 65535 - 20 (IP) - 8 (UDP)
 UNWRITABLE = (struct.error, OverflowError)
@@ -40,13 +43,25 @@ SYSTEM_RESOLVER = parse_resolvers("dns")
 DIAGNOSTICS = "there is no diagnostics handler that listens on the network"
 FOREIGN_CLUSTER = "foreign cluster"
 UNKNOWN_HEADER = "unknown header"
+FOREIGN_VERSION = "foreign version"
+VERSION_AT = 2                              # where its version stands in a frame
+BESIDE_THE_FRAME = 1, 2, 40                 # protocol ids whose headers members of all stacks read (design/wire.md)
 FOREIGN_FRAMES = {
-    "foreign version": ("foreign_version_dropped", "it is of another version of the wire format"),
+    FOREIGN_VERSION: ("foreign_version_dropped", "it is of another version of the wire format"),
     FOREIGN_CLUSTER: ("foreign_cluster_dropped", "it is of another cluster, which uses the same address (give each "
                       "cluster a mcast_port of its own, or with TCP a bind_port)"),
     "wrong checksum": ("wrong_checksum_dropped", "its checksum is wrong"),
 }
 """Reason of a WireError -> the counter, and the text for the log."""
+
+
+def of_other_version(version: int) -> str:
+    """Why a frame whose version is another one is dropped, and what to do."""
+    if version == SEALED_VERSION:
+        return "it is sealed, and this member's stack has no ENCRYPT: give all members of a group the same one"
+    return (f"it is of version {version} of the wire format, and this member (jgroups_py {OWN}) of version "
+            f"{wire.VERSION}, so they understand nothing of each other: upgrade all members of the group at once "
+            f"({MANUAL})")
 
 
 def is_ip_multicast(text: str) -> bool:
@@ -215,6 +230,8 @@ class Transport(BaseTransport):
         drop("unknown_header_dropped", "Frames with a header that no protocol of this version declares "
                                        "(design/wire.md)."),
         drop("malformed_dropped", "Frames that cannot be decoded."),
+        counter("headers_skipped", "Headers that this member does not have, and that may be skipped: their messages "
+                                   "are delivered without them (design/wire.md)."),
         figure("frames_sent", "Frames sent."),
         figure("bytes_sent", "Their bytes."),
         figure("messages_sent", "Messages in them."),
@@ -228,6 +245,7 @@ class Transport(BaseTransport):
         self.addresses = wire.Interner()
         self.addresses.adopt(self.me)
         self.cluster = b""
+        self.told_skipped: dict[tuple[int, int], None] = {}       # ids of skipped headers that the log has
         self.by_multicast = self.has_multicast()
         self.sealer: FrameSealer | None = self.stack.find(FrameSealer)
         self.seal_bytes = self.sealer.overhead() if self.sealer is not None else 0
@@ -248,6 +266,8 @@ class Transport(BaseTransport):
     @on(Connect)
     def on_connect(self, event: Connect) -> None:
         self.cluster = wire.cluster_id(event.cluster)
+        of_layers = [header.proto for layer in self.stack.layers for header in layer.receivers]
+        self.addresses.unread.protocols = frozenset((*BESIDE_THE_FRAME, *of_layers))
         self.set_timer("age", self.config.address_max_age_ns)
 
     @on(AddressesKnown)
@@ -421,6 +441,8 @@ class Transport(BaseTransport):
             if physical is not None and self.book.get(src) != physical:
                 self.book[src] = physical
             batches.append(batch)
+        if self.addresses.unread.skipped:
+            self.note_skipped()
         if len(self.last_frames) > len(self.members) + MAX_NON_MEMBERS:
             self.bound_non_members()
         for batch in joined(batches) if len(batches) > 1 else batches:
@@ -445,11 +467,24 @@ class Transport(BaseTransport):
             self.drop_frame(data, str(error))
             return None
 
+    def note_skipped(self) -> None:
+        """Count the headers that were skipped; the log has each once."""
+        unread = self.addresses.unread
+        skipped, unread.skipped = unread.skipped, {}
+        self.count("headers_skipped", sum(skipped.values()))
+        for proto, kind in skipped:
+            if (proto, kind) not in self.told_skipped and proto >= 0 and len(self.told_skipped) < MAX_TOLD:
+                self.told_skipped[proto, kind] = None
+                self.emit(LogEntry("info", f"skips header {proto}/{kind}, which another version or another stack has: "
+                                   "messages that have it are delivered without it"))
+
     def drop_frame(self, data: bytes, reason: str) -> None:
         """Count a frame that cannot be decoded under the name of its reason, and log it."""
         name, words = FOREIGN_FRAMES.get(reason, ("malformed_dropped", reason))
         if reason.startswith(UNKNOWN_HEADER):
             name, words = "unknown_header_dropped", f"{reason}: of another version, or of a protocol unknown here"
+        if reason == FOREIGN_VERSION:
+            words = of_other_version(data[VERSION_AT])
         source = data[wire.SOURCE_OFFSET:wire.SOURCE_END]
         claimed = Address(source) if len(source) == ADDRESS_BYTES else Address(bytes(ADDRESS_BYTES))
         self.drop(name, Batch(claimed, None), words)

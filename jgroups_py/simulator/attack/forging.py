@@ -78,7 +78,7 @@ class Forger:
         if found is None:
             taken = {cls: None for layer in stack.layers for cls in layer.receivers}
             found = self.classes[key] = [cls for cls in wire.known_headers()
-                                         if cls in taken or cls is wire.AppHeaders]
+                                         if cls in taken or cls in (wire.AppHeaders, wire.Releases)]
         return found
 
 

@@ -72,6 +72,7 @@ class Profile:
     bursts = False                       # some seeds (BURSTY_SEEDS) also have bursts of loss on single paths
     weather: Mapping[int, Weather] = MappingProxyType({})    # net -> weather without faults, if it is not CLEAR
     symbolic = False                     # signatures of Ed25519 are symbolic (symbolic.py)
+    met: Mapping[str, int] = MappingProxyType({})        # states that `judged` met, beside those of coverage.py
     application = False                  # members run the application that is registered in runner.APPLICATIONS
 
     def __init__(self, seed: int) -> None:

@@ -6,6 +6,7 @@ from zlib import crc32
 
 import pytest
 
+import jgroups_py
 from jgroups_py import wire
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch, Header
@@ -152,7 +153,10 @@ def test_a_frame_of_other_members_is_dropped_counted_and_warned_of_once_a_minute
 def test_what_is_dropped_before_it_is_decoded_is_logged_with_its_source():
     stack = Stack([Udp(UdpConfig())], A, explains=True)
     stack.inject(Connect("demo"), 0)
-    stack.receive([(b"JP\x02" + frame_with(stack, bytes)[3:], None)], 0)
+    stack.receive([(b"JP\x07" + frame_with(stack, bytes)[3:], None)], 0)
     (traced,) = [output for output in stack.outputs if isinstance(output, Traced)]
     assert B.raw.hex()[:8] in str(traced)
-    assert str(traced).endswith("it is of another version of the wire format (foreign_version_dropped)")
+    assert str(traced).endswith(
+        f"it is of version 7 of the wire format, and this member (jgroups_py {jgroups_py.__version__}) of version 1, "
+        "so they understand nothing of each other: upgrade all members of the group at once (docs/how-to/upgrade.md) "
+        "(foreign_version_dropped)")

@@ -1,0 +1,26 @@
+"""The base class of headers.
+
+A module of its own: batch.py may be compiled (design/runtime.md), and the subclasses, which attrs makes of
+declarations, could have no base class there.
+"""
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+
+class Header:
+    """What one protocol adds to a batch. Subclasses are frozen and made by `wire.header`."""
+
+    proto: ClassVar[int]
+    kind: ClassVar[int]
+
+    def shift(self, number: int) -> Self:
+        """This header for the rest of its batch, once the first `number` messages are cut off."""
+        return self
+
+    def messages(self, number: int) -> int:
+        """How many messages of applications a batch of `number` payloads with this header stands for.
+
+        Fewer than `number` where a payload is a fragment of a message, or a copy that a protocol sends for others.
+        """
+        return number

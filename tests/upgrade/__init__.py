@@ -1,0 +1,1 @@
+"""A rolling upgrade under load, from the last release (`tox -e upgrade`)."""
