@@ -8,6 +8,7 @@ members of one name. Exit 0: nothing bad was found, 1: something was, 2: wrong u
 from __future__ import annotations
 
 import json
+import os
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from typing import Any
 import attrs
 
 from jgroups_py.cli.argument_types import within
+from jgroups_py.cli.environment import properties_of
 from jgroups_py.cli.showing import complain, reasons, show
 from jgroups_py.cli.stack_file import add_stack_arguments
 from jgroups_py.config.load import load
@@ -48,7 +50,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: Namespace) -> int:
     """Examine and report."""
     try:
-        spec = load(args.stack, dict(args.properties))
+        spec = load(args.stack, properties_of(os.environ, dict(args.properties)))
     except ConfigError as error:
         complain(*reasons(error, "jgroups doctor: "))
         return 1

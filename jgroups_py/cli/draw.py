@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import sys
 import textwrap
 from argparse import Namespace
@@ -16,6 +17,7 @@ from typing import Any
 import attrs
 
 from jgroups_py import wire
+from jgroups_py.cli.environment import properties_of
 from jgroups_py.cli.showing import complain, reasons, show
 from jgroups_py.cli.stack_file import add_stack_arguments
 from jgroups_py.config.docs import changed, summary_of
@@ -57,7 +59,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: Namespace) -> int:
     """Draw the stack, and its bridge if it has one; 1 if the stack is wrong."""
     try:
-        spec = load(args.stack, dict(args.properties))
+        spec = load(args.stack, properties_of(os.environ, dict(args.properties)))
         relay = spec.config_of("RELAY")
         bridge = bridge_loader(spec)(relay.bridge_props) if relay is not None else None
     except ConfigError as error:

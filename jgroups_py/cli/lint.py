@@ -7,9 +7,12 @@ errors.
 from __future__ import annotations
 
 import json
+import os
 from argparse import Namespace
+from collections.abc import Mapping
 from typing import Any
 
+from jgroups_py.cli.environment import properties_of
 from jgroups_py.cli.showing import show
 from jgroups_py.cli.stack_file import add_stack_arguments
 from jgroups_py.config.load import bridge_loader, load
@@ -28,7 +31,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: Namespace) -> int:
     """Check and report. Returns 0: no errors, 1: errors."""
-    report = check(args.stack, dict(args.properties))
+    report = check(args.stack, properties_of(os.environ, dict(args.properties)))
     if args.json:
         print(json.dumps(report, indent=2))
     else:
@@ -36,7 +39,7 @@ def run(args: Namespace) -> int:
     return 0 if report["ok"] else 1
 
 
-def check(stack: str, properties: dict[str, str]) -> dict[str, Any]:
+def check(stack: str, properties: Mapping[str, object]) -> dict[str, Any]:
     """The errors and warnings of a stack."""
     report: dict[str, Any] = {"stack": stack, "ok": True, "errors": [], "warnings": [], "layers": []}
     try:
@@ -53,7 +56,7 @@ def check(stack: str, properties: dict[str, str]) -> dict[str, Any]:
     return report
 
 
-def unsealed(spec: StackSpec, properties: dict[str, str]) -> list[str]:
+def unsealed(spec: StackSpec, properties: Mapping[str, object]) -> list[str]:
     """Warnings of stacks whose frames leave this host, or the site, in clear."""
     relay = spec.config_of("RELAY")
     bridge = bridge_loader(spec)(relay.bridge_props) if relay is not None else None

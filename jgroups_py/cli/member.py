@@ -24,6 +24,7 @@ from jgroups_py.channel.receiver import Receiver
 from jgroups_py.channel.sync import JChannel
 from jgroups_py.channel.validation import checked_name
 from jgroups_py.cli.commands import Ended, ignore_sigterm, log_drops, obey, watch_sigterm
+from jgroups_py.cli.environment import HELP, blamed, fill_options, properties_of
 from jgroups_py.cli.load import FLOOD, Counts, Flooder, flood_arguments, plain_name
 from jgroups_py.cli.membership import COMMANDS as COMMANDS_ALONE
 from jgroups_py.cli.membership import MembershipCommands
@@ -63,11 +64,12 @@ COMMANDS = """commands on stdin, a line each:
 def add_parser(subparsers: Any) -> None:
     """Add `member` to the command line."""
     parser: ArgumentParser = subparsers.add_parser(
-        "member", help="run one member of a group as a process", description=__doc__, epilog=COMMANDS + COMMANDS_ALONE,
+        "member", help="run one member of a group as a process", description=__doc__,
+        epilog=COMMANDS + COMMANDS_ALONE + HELP,
         formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--stack", required=True, metavar="FILE", help="a stack file, or a packaged stack's name: "
+    parser.add_argument("--stack", metavar="FILE", help="a stack file, or a packaged stack's name: "
                         f"{', '.join(packaged())}")
-    parser.add_argument("--cluster", required=True, metavar="NAME", type=cluster_name,
+    parser.add_argument("--cluster", metavar="NAME", type=cluster_name,
                         help="the group to join or found")
     parser.add_argument("--name", metavar="A", help="logical name of this member")
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS",
@@ -97,24 +99,27 @@ def run(args: Namespace) -> int:
     """Run a member until it is ended; 1 if the group could not be joined, 2 if the stack is wrong."""
     logging.basicConfig(level=logging.INFO if args.verbose else logging.WARNING, stream=sys.stderr,
                         format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    given = dict(args.properties)
     try:
-        spec = recorded(args.stack, dict(args.properties), args.archive, args.archive_keyring)
+        fill_options(args, os.environ, {"cluster": cluster_name})
+        spec = recorded(args.stack, properties_of(os.environ, given), args.archive, args.archive_keyring)
         member = Membership(spec, name=args.name) if has_no_views(spec.layers) else JChannel(spec, name=args.name)
         endpoint = http_endpoint(member, args)
         control = ControlSocket(member, args.control) if args.control else nullcontext()
     except (ConfigError, ValueError) as error:
         complain(*(reasons(error, "jgroups member: ") if isinstance(error, ConfigError)
-                   else [f"jgroups member: {error}"]))
+                   else [f"jgroups member: {error}"]), *blamed(str(error), os.environ, given))
         return 2
     for warning in spec.warnings:
-        log.warning("%s", warning)
+        log.warning("%s", "; ".join((warning, *blamed(warning, os.environ, given))))
     service = MemberService() if args.service else None
     if isinstance(member, Membership):
         return MembershipCommands(member, Printer(), service).run(args.cluster, control)
     Survey.of(member)                                        # it answers others, also without a control socket
     with control, endpoint or nullcontext():
         url = None if endpoint is None else endpoint.url
-        return MemberCommands(member, url, service).run(args.cluster, args.timeout)
+        return MemberCommands(member, url, service, lambda text: "; ".join(
+            (text, *blamed(text, os.environ, given)))).run(args.cluster, args.timeout)
 
 
 def http_endpoint(member: JChannel | Membership, args: Namespace) -> HttpEndpoint | None:
@@ -143,8 +148,12 @@ def cluster_name(text: str) -> str:
 class MemberCommands(Receiver):
     """A channel that is controlled by stdin, or runs as a service, and prints events to stdout."""
 
-    def __init__(self, channel: JChannel, http: str | None = None, service: MemberService | None = None) -> None:
+    def __init__(
+        self, channel: JChannel, http: str | None = None, service: MemberService | None = None,
+        explained: Callable[[str], str] = str,
+    ) -> None:
         self.channel = channel
+        self.explained = explained                           # an error, with what it may come from
         self.service = service
         self.http = {} if http is None else {"http": http}   # in the event `ready`
         self.counts = Counts()
@@ -177,9 +186,9 @@ class MemberCommands(Receiver):
                 self.service.run(self.channel.name, lambda: ask_node(self.channel, lambda node, now_ns: node.name))
             self._obey()
             self._finish_floods()
-        except ChannelError as error:
-            self.emit("error", message=str(error))
-            self.failure = str(error)
+        except (ChannelError, ConfigError) as error:
+            self.failure = self.explained(str(error))
+            self.emit("error", message=self.failure)
         except Ended:
             self.flooder.stopping = True
         ignore_sigterm()
@@ -324,7 +333,7 @@ class MemberCommands(Receiver):
     def channel_closed(self, reason: str) -> None:
         """Emit the reason, and end the process."""
         self.failure = reason
-        self.emit("error", message=f"the channel closed: {reason}")
+        self.emit("error", message=self.explained(f"the channel closed: {reason}"))
         os.kill(os.getpid(), signal.SIGTERM)
 
 

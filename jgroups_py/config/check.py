@@ -224,9 +224,11 @@ def check_multicast(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 
 def check_dns(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """DNS_PING looks for members at one port."""
+    """DNS_PING looks for members at one port, unless records have ports."""
     for layer in layers:
-        if layer.name == "DNS_PING" and not layer.config.dns_port and not getattr(layers[0].config, "bind_port", 0):
+        if layer.name != "DNS_PING" or layer.config.dns_record_type == "SRV" or layer.config.dns_port:
+            continue
+        if not getattr(layers[0].config, "bind_port", 0):
             problems.add(layer.place, "DNS_PING looks for members at the port that all of them share, and with "
                                       f"bind_port=0 ({layers[0].name}) each has another one; set bind_port")
 

@@ -26,8 +26,8 @@ def why_alone(spec: StackSpec) -> str:
         return f"none of {', '.join(others)} answered: check addresses, ports and firewalls, and the cluster's name"
     if dns_ping is not None:
         return (f"no other member answered at the addresses of {', '.join(dns_ping.dns_query)}: check what the name "
-                "server answers (also for members that are not ready yet), that all members have one port, and the "
-                "cluster's name")
+                "server answers (also for members that are not ready yet), that ports are those of the members, and "
+                "the cluster's name")
     if file_ping is not None:
         return f"no other member has a file in {file_ping.location}: check that all hosts share this folder"
     if ping is not None and getattr(transport, "ip_mcast", False):

@@ -2,7 +2,7 @@
 
 As in JGroups, several names may be tried in turn (`${a,b:default}`), and a default may contain `${...}`. The first
 colon ends the names, so a default may contain colons. The environment is not read: what a member does follows only from
-its stack file and the properties that the application passes.
+its stack file and the properties that the application passes; the command line passes `env.NAME` for each variable.
 """
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from jgroups_py.model.errors import ConfigError
 
 OPEN, CLOSE = "${", "}"
+ENVIRONMENT = "env."
+"""Before the names of properties that the command line takes from its environment; not all of them are used."""
 MAX_DEPTH = 16
 
 
@@ -76,7 +78,8 @@ class Substitution:
 
     def unused(self) -> list[str]:
         """The properties that were passed and that no source uses."""
-        return [name for name in self.properties if name not in self.asked]
+        return [name for name in self.properties
+                if name not in self.asked and not name.startswith(ENVIRONMENT)]
 
 
 def closing(value: str, start: int) -> int:

@@ -10,14 +10,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from ipaddress import ip_address
+from itertools import islice
 
 import attrs
 
+from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.plugins import plugin
+from jgroups_py.model.text import place as place_text
 
 ENTRY_POINTS = "jgroups_py.name_resolvers"
 DNS, FILE, STATIC = "dns", "file", "static"
+RECORDS = "dns records"
+"""Of a chain that DNS_PING makes itself; it has no written form."""
 MAX_PORT = 65535
 MAX_ADDRESSES = 256
 """Of one name: what a name server answers reserves no more memory, and no more requests are sent."""
@@ -49,6 +54,16 @@ class NameResolver(ABC):
         """The IP addresses of `host` of one version, 4 or 6; if it has none, those of the other one."""
         found = self.resolve_all(host, parameter, again)
         return [address for address in found if (":" in address) == (version == 6)] or found
+
+    def places(self, name: str, port: int, parameter: str, again: bool, version: int) -> Sequence[PhysicalAddress]:
+        """Where `name` is found, with ports. version: of the addresses to prefer.
+
+        Raises:
+            ConfigError: `lookup` gave no host:port.
+        """
+        host, at = split_place(self.lookup(place_text(name, port), parameter, again))
+        addresses = (host,) if is_address(host) else self.resolve_version(host, version, parameter, again)
+        return [(address, at) for address in islice(addresses, MAX_ADDRESSES)]
 
 
 @attrs.frozen

@@ -46,7 +46,8 @@ class Engine:
         self.sockets: dict[PhysicalAddress, Socket] = {}
         self.groups: dict[PhysicalAddress, list[Socket]] = {}    # IP multicast address -> sockets that joined it
         self.folders: dict[str, dict[str, bytes]] = {}           # the shared folder of FILE_PING
-        self.names: dict[str, str | tuple[str, ...]] = {}        # of the system's resolver: host name -> IP addresses
+        self.names: dict[str, str | tuple[str | PhysicalAddress, ...]] = {}
+        """What resolvers find: host name -> IP addresses, or addresses with ports, as records of type SRV give them."""
         self.names_ns = millis(5)                                # how long a resolution takes
         self.frame_count = 0
         self.step_count = 0

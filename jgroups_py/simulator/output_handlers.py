@@ -85,7 +85,7 @@ class HandlerPort(DevicePort, ProcessPort, Protocol):
     folders: dict[str, dict[str, bytes]]
     keyrings: dict[str, GroupKeyring]
     files: dict[str, bytes]
-    names: dict[str, str | tuple[str, ...]]
+    names: dict[str, str | tuple[str | PhysicalAddress, ...]]
     token_service: TokenService
     names_ns: int
 
@@ -242,8 +242,10 @@ class OutputHandlers:
     def _name_resolved(self, process: Process, asked: Resolve) -> None:
         found = self.world.names.get(asked.name, ())
         hosts = (found,) if isinstance(found, str) else tuple(found)
-        wanted = tuple(host for host in hosts if (":" in host) == (asked.version == 6))
-        places = tuple((host, asked.port) for host in wanted or hosts)
+        with_ports = tuple(place for place in hosts if not isinstance(place, str))     # of records of type SRV
+        every = tuple((host, asked.port) for host in hosts if isinstance(host, str))
+        places = with_ports or tuple(
+            place for place in every if (":" in place[0]) == (asked.version == 6)) or every
         self.world.notify(process, NameResolved(asked.name, asked.port, places[0] if places else None, places[1:]),
                           asked.net)
 

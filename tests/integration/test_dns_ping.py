@@ -9,6 +9,7 @@ import pytest
 
 from jgroups_py.config.load import load
 from tests.integration.members import Member, free_range
+from tests.runtime.name_server import NameServer
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 OWN_HOSTS = ("unshare", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"')
@@ -55,3 +56,29 @@ def test_the_stack_of_this_test_is_a_valid_one(tmp_path: Path) -> None:
     (tmp_path / "stack.xml").write_text(STACK)
     spec = load(str(tmp_path / "stack.xml"), {"bind_addr": "127.0.0.11", "bind_port": "7800"})
     assert spec.config_of("DNS_PING").dns_query == ("chat.example",)
+
+
+SRV = STACK.replace('<DNS_PING dns_query="chat.example" port_range="0"',
+                    '<DNS_PING dns_query="_jgroups._tcp.chat.example" dns_record_type="SRV" dns_address="${server}"')
+
+
+def test_members_of_one_host_with_ports_of_their_own_meet_by_records_of_type_srv(tmp_path: Path) -> None:
+    (tmp_path / "stack.xml").write_text(SRV)
+    first = free_range(3)
+    ports = {name: first + at for at, name in enumerate("ABC")}
+    with contextlib.ExitStack() as running:
+        server = running.enter_context(NameServer())
+        server.records["node.example", "A"] = ["127.0.0.1"]
+        members = {}
+        for name, port in ports.items():
+            members[name] = Member(name, str(tmp_path / "stack.xml"), "found-by-name", {
+                "bind_addr": "127.0.0.1", "bind_port": port, "server": server.address})
+            running.callback(members[name].close)
+        for name, member in members.items():
+            member.view_of(name)                             # the service has no records yet
+        server.records["_jgroups._tcp.chat.example", "SRV"] = [f"0 0 {port} node.example." for port in ports.values()]
+        for member in members.values():
+            member.view_of("ABC")
+        server.manner = "silent"
+        members["A"].command("send hello")
+        members["C"].wait(lambda event: event["event"] == "message" and event["payload"] == "hello", "A's message")

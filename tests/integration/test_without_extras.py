@@ -18,6 +18,19 @@ def test_without_the_libraries_of_memberlist_the_error_names_the_extra_and_all_e
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("properties", "what"), [
+    ('"dns_record_type": "SRV"', "dns_record_type SRV"), ('"dns_address": "10.0.0.53"', "dns_address")])
+def test_without_dnspython_the_system_is_asked_and_the_error_for_the_rest_names_the_extra(properties, what):
+    program = ("import sys; sys.modules['dns'] = None\n"
+               "from jgroups_py.protocols.discovery.dns_ping import DnsPingConfig\n"
+               "import jgroups_py.runtime.name_resolution.resolvers\n"
+               "DnsPingConfig(dns_query='chat'); DnsPingConfig(dns_query='chat', dns_record_type='AAAA')\n"
+               f"DnsPingConfig(dns_query='chat', **{{{properties}}})")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.strip().endswith(f"{what} needs dnspython: pip install 'jgroups_py[dns]'"), done.stderr
+
+
+@pytest.mark.slow
 def test_the_package_imports_without_spark():
     code = "import sys; sys.modules['pyspark'] = None; import jgroups_py, jgroups_py.pipeline, jgroups_py.cli.pipeline"
     subprocess.run([sys.executable, "-c", code], check=True)

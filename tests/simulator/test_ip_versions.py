@@ -70,3 +70,15 @@ def test_a_name_with_addresses_of_the_other_version_alone_is_used_all_the_same()
         world.start(name, load("tcp", {"initial_hosts": f"seed:{PORT}", "port_range": "0"}), host=host)
     world.run_for(seconds(5))
     assert world.agreed("AB")
+
+
+def test_members_with_ports_of_their_own_are_found_by_records_that_have_ports() -> None:
+    world = World(15)
+    places = {"A": ("10.9.0.1", 7801), "B": ("10.9.0.1", 7802), "C": (HOSTS["C"], 7803)}
+    world.names["_jgroups._tcp.chat"] = tuple(places.values())
+    _, _, *rest = load("tcp").layers
+    for name, (host, port) in places.items():
+        world.start(name, load([("TCP", {"bind_port": port, "port_range": 0}), ("DNS_PING", {
+            "dns_query": "_jgroups._tcp.chat", "dns_record_type": "SRV"}), *rest]), host=host)
+    world.run_for(seconds(5))
+    assert world.agreed("ABC")

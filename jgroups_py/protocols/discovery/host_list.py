@@ -17,7 +17,7 @@ import attrs
 from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.counters import counter, declare
-from jgroups_py.model.events import AddressesKnown, NameResolved, SendTo
+from jgroups_py.model.events import AddressesKnown, NameResolved, ResolveName, SendTo
 from jgroups_py.model.units import count, duration
 from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig, DiscoveryRequest, DiscoveryResponse
 from jgroups_py.protocols.discovery.hosts import Hosts
@@ -73,10 +73,14 @@ class HostList(Discovery):
         self.latest = request
         for wanted in self.listed.due(self.now_ns, self.version()):
             self.count("names_looked_up")
-            self.pass_down(wanted)
+            self.look_up(wanted)
         oldest_ns = self.now_ns - self.config.dynamic_age_ns
         self.dynamic = {physical: stored_ns for physical, stored_ns in self.dynamic.items() if stored_ns >= oldest_ns}
         self.send_to_all((*self.listed, *self.dynamic), request)
+
+    def look_up(self, wanted: ResolveName) -> None:
+        """Have a name resolved; NameResolved follows."""
+        self.pass_down(wanted)
 
     def version(self) -> int:
         """The IP version that addresses of names shall have, where a name has both: that of the transport."""

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from jgroups_py.model.address import PhysicalAddress
@@ -11,6 +11,7 @@ from jgroups_py.model.name_resolution import (
     DNS,
     FILE,
     MAX_ADDRESSES,
+    RECORDS,
     STATIC,
     Chain,
     NameResolver,
@@ -93,6 +94,17 @@ class FileResolver(TableResolver):
         return {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2 and row[0].strip()}
 
 
+def _dns_records(argument: str) -> NameResolver:
+    from jgroups_py.runtime.name_resolution.dns_records import DnsRecords  # needs dnspython, which is optional
+
+    return DnsRecords(argument)
+
+
+MAKERS: dict[str, Callable[[str], NameResolver]] = {
+    DNS: lambda _: DnsResolver(), FILE: FileResolver, STATIC: StaticResolver, RECORDS: _dns_records,
+}
+
+
 def make_resolvers(chain: Chain) -> list[NameResolver]:
     """The resolvers of a chain."""
     made: list[NameResolver] = []
@@ -100,8 +112,7 @@ def make_resolvers(chain: Chain) -> list[NameResolver]:
         if link.made is not None:
             made.append(link.made())
         else:
-            made.append({DNS: lambda _: DnsResolver(), FILE: FileResolver, STATIC: StaticResolver}[link.kind](
-                link.argument))
+            made.append(MAKERS[link.kind](link.argument))
     return made
 
 
@@ -111,12 +122,10 @@ def find_places(
     """Where the first resolver that knows `name` finds it: each address once; none if no resolver does."""
     for resolver in resolvers:
         try:
-            host, at = split_place(resolver.lookup(place_text(name, port), parameter, again))
+            found = resolver.places(name, port, parameter, again, version)
         except ConfigError:                                  # a malformed row of a table
             continue
-        addresses = (host,) if is_address(host) else resolver.resolve_version(host, version, parameter,
-                                                                                         again)
-        places = [(address, at) for address in islice(addresses, MAX_ADDRESSES) if is_address(address)]
+        places = [place for place in islice(found, MAX_ADDRESSES) if is_address(place[0])]
         if places:
             return tuple(dict.fromkeys(places))
     return ()
