@@ -1,6 +1,7 @@
 """What holds for all tests."""
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import threading
@@ -12,7 +13,7 @@ from types import FrameType
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-REAL = ("real", "chaos", "netns", "spark", "gmqtt", "ops", "browser", "release")
+REAL = ("real", "chaos", "netns", "spark", "gmqtt", "ops", "browser", "release", "site")
 HERE = Path(__file__).parent
 PLACES_OF_REAL = ("tests/integration", "tests/runtime", "tests/security", "tests/chaos", "tests/documents",
                   "tests/test_examples.py", "tests/test_limits_of_tests.py")
@@ -23,6 +24,8 @@ SPARK = HERE / "integration" / "test_pipeline.py"
 """Its tests wait for Spark, not for members, so they run with the pages."""
 SEVERAL_MEMBERS = (HERE / "integration", HERE / "chaos")
 """Groups of processes under faults."""
+GARBAGE = 20_000
+"""New objects between two collections; Python's 700 cost a tenth of the time of a test that computes."""
 CPU_SECONDS = 300
 """What a test that only computes may take of the processor, however long it waits for that on a busy machine."""
 CEILING_SECONDS = 900
@@ -34,6 +37,9 @@ thread of gRPC is busy."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:        # a script's `&` does that; a process of a test
     signal.signal(signal.SIGINT, signal.default_int_handler)  # would inherit it and ignore the signal
+
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+"""Jobs of tests are over before code that was compiled with more care, or a collector on all processors, pays off."""
 
 
 class OneAtATime(LoadScopeScheduling):  # type: ignore[misc]
@@ -71,6 +77,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 f"(PLACES_OF_REAL in tests/conftest.py, and .ci/checks)")
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(CEILING_SECONDS if is_real(item) else 0))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keep what was imported and collected out of garbage collections: tests make few cycles, and this is much."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE, *gc.get_threshold()[1:])
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[1]
 MODULE_OF = {"pyyaml": "yaml", "grpcio": "grpc", "pyzmq": "zmq", "toxiproxy-python": "toxiproxy", "protobuf": "google",
              "pytest-timeout": "", "pytest-xdist": "xdist", "cosmic-ray": "cosmic_ray", "paho-mqtt": "paho",
              "types-pyyaml": "", "types-defusedxml": "", "sortedcontainers-stubs": "", "tox": "", "mypy": "",
-             "ruff": "", "pandas": ""}
+             "ruff": "", "pandas": "",
+             "sphinx": "", "furo": "", "myst-parser": "", "sphinx-copybutton": ""}
 """Distribution -> the module it installs, where the names differ; "": a tool or plugin that is run, not imported, or
 what another one imports (pyspark makes frames of pandas)."""
 OF_OTHER_ENVIRONMENTS = {"pyaeron", "no_such_module"}

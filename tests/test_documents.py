@@ -13,7 +13,7 @@ from jgroups_py.simulator.checkers import CHECKERS
 ROOT = Path(__file__).parents[1]
 DESIGN = ROOT / "design"
 ROW = re.compile(r"^\| (?P<names>[A-Z]\d+(?:[-,] ?[A-Z]?\d+)*|[FL]) \| .* \| (?P<checkers>[^|]*) \|$", re.MULTILINE)
-ELSEWHERE = re.compile(r"[PHKEDOCNLV]\d+")
+ELSEWHERE = re.compile(r"[APHKEDOCNLV]\d+")
 """Guarantees that a checker outside of simulator/checkers holds, or a test: of attackers, replicas, blocks, files."""
 CITATION = re.compile(r"\b(?P<kind>rule|law)s? (?P<numbers>\d+(?:(?:, | to | and |-)\d+)*)\b", re.IGNORECASE)
 CITING = ("jgroups_py", "tests", "design", "examples", "benchmarks")

@@ -90,6 +90,7 @@ def check_layers(layers: Sequence[LayerSpec], problems: Problems) -> None:
     check_ports(layers, problems)
     check_multicast(layers, problems)
     check_dns(layers, problems)
+    check_external(layers, problems)
     if layers[0].name in SENDS_ONLY:
         check_foreign(layers, problems)
     elif not has_no_views(layers):
@@ -228,6 +229,18 @@ def check_dns(layers: Sequence[LayerSpec], problems: Problems) -> None:
         if layer.name == "DNS_PING" and not layer.config.dns_port and not getattr(layers[0].config, "bind_port", 0):
             problems.add(layer.place, "DNS_PING looks for members at the port that all of them share, and with "
                                       f"bind_port=0 ({layers[0].name}) each has another one; set bind_port")
+
+
+def check_external(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """A proxy passes connections to FD_SOCK's listener on only if the listener has a port that is set."""
+    transport = layers[0].config
+    if not (getattr(transport, "external_addr", "") or getattr(transport, "external_port", 0)):
+        return
+    for layer in layers:
+        if layer.name == "FD_SOCK" and not (layer.config.start_port or layer.config.external_port):
+            problems.warn(layer.place, f"{layers[0].name} has an external address, and FD_SOCK listens on any free "
+                                       "port, which no proxy or NAT passes on; set start_port (and external_port), and "
+                                       "have that port passed on too")
 
 
 def check_sizes(layers: Sequence[LayerSpec], problems: Problems) -> None:

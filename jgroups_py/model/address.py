@@ -6,16 +6,27 @@ so that an application may keep either in a dict. Source: JGroups UUID.java and,
 """
 from __future__ import annotations
 
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, Self
 
 ADDRESS_BYTES = 16
+SITE_DIGEST_BYTES = 6
+"""The address of a member with RELAY ends with so many bytes that name its site; the others are random."""
 
 PhysicalAddress = tuple[str, int]
 """Where a member receives: (IP address, port)."""
 
 
+@lru_cache(maxsize=1024)
+def site_digest(site: str) -> bytes:
+    """How the addresses of a site's members end."""
+    return blake2b(site.encode(), digest_size=SITE_DIGEST_BYTES).digest()
+
+
 class Address(int):
-    """A member's identity: 16 random bytes, ordered by value, with the logical name where it is known.
+    """A member's identity: 16 bytes, ordered by value, with the logical name where it is known. They are random, but
+    with RELAY the last SITE_DIGEST_BYTES follow from the name of the site.
 
     An int, so that the dicts that every layer keeps by address hash and compare without a call into Python.
     """

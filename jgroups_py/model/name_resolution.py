@@ -45,6 +45,11 @@ class NameResolver(ABC):
         address = self.resolve(host, parameter, again)
         return () if address is None else (address,)
 
+    def resolve_version(self, host: str, version: int, parameter: str, again: bool) -> Sequence[str]:
+        """The IP addresses of `host` of one version, 4 or 6; if it has none, those of the other one."""
+        found = self.resolve_all(host, parameter, again)
+        return [address for address in found if (":" in address) == (version == 6)] or found
+
 
 @attrs.frozen
 class ResolverSpec:

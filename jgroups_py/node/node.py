@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from jgroups_py.config.spec import StackSpec
-from jgroups_py.model.address import ADDRESS_BYTES, Address, PhysicalAddress
+from jgroups_py.model.address import ADDRESS_BYTES, SITE_DIGEST_BYTES, Address, PhysicalAddress, site_digest
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import (
@@ -67,9 +67,11 @@ class NodeStack(Stack):
         self.surfaced.append(event)
 
 
-def new_address(rng: Random, name: str) -> Address:
-    """A random address (not a UUID of any version: all 128 bits are drawn)."""
-    return Address(rng.getrandbits(8 * ADDRESS_BYTES).to_bytes(ADDRESS_BYTES, "big"), name)
+def new_address(rng: Random, name: str, site: str = "") -> Address:
+    """A random address (not a UUID of any version: all 128 bits are drawn); that of a member of a site ends with the
+    site's digest, so that no other site can claim it."""
+    drawn = rng.getrandbits(8 * ADDRESS_BYTES).to_bytes(ADDRESS_BYTES, "big")
+    return Address(drawn[:-SITE_DIGEST_BYTES] + site_digest(site) if site else drawn, name)
 
 
 class Node:
@@ -87,7 +89,9 @@ class Node:
         explains: bool = False, secrets: Secrets | None = None,
     ) -> None:
         self.rng = Random(f"{seed}/{name}/node")
-        self.me = address or new_address(self.rng, name)
+        layers = spec.build()
+        relay = next((layer for layer in layers if BridgeView in layer.observers), None)
+        self.me = address or new_address(self.rng, name, relay.config.site if relay is not None else "")
         self.name = name
         self.seed = seed
         self.cluster = cluster
@@ -101,9 +105,9 @@ class Node:
         self.trace = trace
         self.explains = explains
         self.secrets = secrets
-        self.local = NodeStack(spec.build(), self.me, net=LOCAL, seed=seed, member=name, now_ns=now_ns,
+        self.local = NodeStack(layers, self.me, net=LOCAL, seed=seed, member=name, now_ns=now_ns,
                                trace=trace, explains=explains, secrets=secrets)
-        self.relay: Protocol | None = next((x for x in self.local.layers if BridgeView in x.observers), None)
+        self.relay: Protocol | None = relay
         self.outputs.append(OpenTransport(LOCAL, self.local.transport.config, self.me))
         self._shuttle(now_ns)
 

@@ -11,6 +11,7 @@ from typing import Any
 from jgroups_py.model.address import Address, PhysicalAddress
 from jgroups_py.model.ports import AddressBook, MemberTable, ReleaseTable, ViewSource
 from jgroups_py.model.swim_member import Member
+from jgroups_py.model.text import place as shown_place
 from jgroups_py.model.units import NS_PER_MS
 from jgroups_py.model.version import MemberRelease
 from jgroups_py.node.node import Node
@@ -56,4 +57,4 @@ def in_view(
 
 def place_text(place: PhysicalAddress | None) -> str:
     """host:port; "" if it is not known."""
-    return "" if place is None else f"{place[0]}:{place[1]}"
+    return "" if place is None else shown_place(*place)

@@ -34,6 +34,7 @@ COUNTED = {"refused epochs": ("RELAY", "refused"), "messages read from disk": ("
            "states of the own group": ("STATE_TRANSFER", "states_provided"),
            "states requested again": ("STATE_TRANSFER", "requested_again"),
            "states refused or failed": ("STATE_TRANSFER", "transfers_failed"),
+           "standbys that took over": ("RELAY", "standby_took_over"),
            "states of other sites": ("RELAY", "states_installed"),
            "states of other sites that failed": ("RELAY", "states_failed")}
 """State -> the protocol and its counter for it, of members that run at the end."""

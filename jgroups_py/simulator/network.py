@@ -19,9 +19,8 @@ from typing import Any
 import attrs
 
 from jgroups_py.model.address import PhysicalAddress
-from jgroups_py.model.name_resolution import MAX_PORT
+from jgroups_py.model.name_resolution import MAX_PORT, is_address
 from jgroups_py.model.outputs import BRIDGE, LOCAL
-from jgroups_py.model.text import is_ipv4
 from jgroups_py.model.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 NETS = (LOCAL, BRIDGE)
@@ -38,7 +37,7 @@ def refusal_of(to: PhysicalAddress) -> str:
     host, port = to
     if not 0 < port <= MAX_PORT:
         return "no_port_dropped"
-    return "" if is_ipv4(host) else "name_unresolved_dropped"
+    return "" if is_address(host) else "name_unresolved_dropped"
 
 
 def refusal_of_size(nbytes: int, stream: bool) -> str:

@@ -241,7 +241,9 @@ class OutputHandlers:
 
     def _name_resolved(self, process: Process, asked: Resolve) -> None:
         found = self.world.names.get(asked.name, ())
-        places = tuple((host, asked.port) for host in ((found,) if isinstance(found, str) else found))
+        hosts = (found,) if isinstance(found, str) else tuple(found)
+        wanted = tuple(host for host in hosts if (":" in host) == (asked.version == 6))
+        places = tuple((host, asked.port) for host in wanted or hosts)
         self.world.notify(process, NameResolved(asked.name, asked.port, places[0] if places else None, places[1:]),
                           asked.net)
 

@@ -49,6 +49,7 @@ class World(Engine):
         self.all_processes: list[Process] = []
         self.order_count = 0                                 # orders of operators
         self.cut_count = 0
+        self.heal_count = 0                                  # how often all faults have healed
         self.encrypt_options: tuple[str, ...] = ()           # ENCRYPT's mode and sign, if not the defaults
         self.revoked_ns: dict[str, int] = {}                 # key -> when it was revoked
         self.identities: dict[str, OwnIdentity | CertifiedMember] = {}      # name -> of members that AUTH lets in
@@ -422,7 +423,8 @@ class World(Engine):
         return self.cut_count
 
     def heal(self) -> None:
-        """Undo cuts and bad weather, restore power. Paused processes stay paused."""
+        """Undo cuts and bad weather, restore power; faults in several steps end. Paused processes stay paused."""
+        self.heal_count += 1
         self.links.dark.clear()
         for net in NETS:
             self.clear_up(net)

@@ -10,7 +10,7 @@ from jgroups_py.model.units import count, host, text
 class Datagrams:
     """A transport on datagrams, without multicast."""
 
-    bind_addr: str = text("127.0.0.1", doc="The IP address of the interface to send and receive on; also "
+    bind_addr: str = text("127.0.0.1", doc="The IP address of the interface to send and receive on, IPv4 or IPv6; also "
                           "\"loopback\" and \"site_local\", \"global\", \"match-interface:NAME\".")
     bind_port: int = count(0, most=65535, doc="First port to try; 0: any free one.")
     port_range: int = count(0, doc="How many more ports to try above bind_port when it is taken.")

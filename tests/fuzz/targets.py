@@ -14,6 +14,9 @@ from jgroups_py import wire
 from jgroups_py.archive import framing
 from jgroups_py.archive.rows import lines_of, plain, unfold
 from jgroups_py.archive.sealing import OpenSegment
+from jgroups_py.blocks.cache import messages as caches
+from jgroups_py.blocks.coordination import messages as coordination
+from jgroups_py.blocks.coordination.machine import CoordinationMachine
 from jgroups_py.blocks.mqtt.codec.decoder import Decoder, decode
 from jgroups_py.blocks.mqtt.codec.encoder import encode
 from jgroups_py.blocks.mqtt.codec.packets import ConnectPacket, MqttError, Packet, ProtocolVersion, SentBy
@@ -87,6 +90,7 @@ from tests.unit.blocks.mqtt.test_federation_wire import EVENTS as FEDERATION_EVE
 from tests.unit.blocks.mqtt.test_federation_wire import GOLDEN as FEDERATION_FRAMES
 from tests.unit.blocks.mqtt.test_federation_wire import SESSIONS as FEDERATION_SESSIONS
 from tests.unit.blocks.mqtt.test_gmqtt_wire import GOLDEN as GMQTT_EVENTS
+from tests.unit.blocks.test_coordination_machine import GOLDEN as COORDINATION_MESSAGES
 from tests.unit.blocks.test_replica_messages import GOLDEN as REPLICA_MESSAGES
 from tests.wire.collect import collected
 
@@ -414,6 +418,50 @@ def read_stack(ending: str) -> Callable[[bytes], object]:
 
 
 @cache
+def coordination_messages() -> tuple[bytes, ...]:
+    """One of each kind, so that every one is mutated."""
+    head = 3, 1, 1, 0
+    more = (coordination.Arrive(*head, "b", 2), coordination.WriteCell(*head, "c", coordination.SET, b"o", b"n"),
+            coordination.WriteCounter(*head, "n", True, None, -5), coordination.PutItem(*head, "q", b"v"),
+            coordination.TakeItem(*head, "q"), coordination.WatchCell(*head, "c", True),
+            coordination.JoinOwners(*head, "s", 64, 1, "A"), coordination.LeaveOwners(*head, "s"),
+            coordination.ReadOwners("s"), coordination.OwnersTable(64, 2, ((3, ALICE, 9),)),
+            coordination.PartitionGranted("s", 3, 9), coordination.PartitionRevoked(9))
+    return tuple(map(coordination.encode, (*[message for message, _ in COORDINATION_MESSAGES], *more)))
+
+
+def busy_machine() -> CoordinationMachine:
+    """A store with one of everything: sessions 11 and 12, of which the first has all there is, the second waits."""
+    machine = CoordinationMachine()
+    numbers = iter(range(1, 100))
+
+    def do(kind: type[coordination.SessionCommand], session: int, *fields: object) -> None:
+        machine.apply(coordination.encode(kind(session, next(numbers), 0, 0, *fields)))
+    for owner in (ALICE, BOB):
+        machine.apply(coordination.encode(coordination.OpenSession(owner, 3000, 10)))
+    for session in (11, 12):
+        do(coordination.Acquire, session, coordination.LOCK, "l", 1)
+        do(coordination.JoinOwners, session, "s", 4, 1, "label")
+    do(coordination.Arrive, 11, "b", 3)
+    do(coordination.PutItem, 11, "q", b"item")
+    do(coordination.TakeItem, 11, "q")
+    do(coordination.WriteCell, 11, "c", coordination.SET, None, b"value")
+    do(coordination.WatchCell, 12, "c", True)
+    do(coordination.WriteCounter, 12, "n", True, None, 5)
+    return machine
+
+
+def carry_out_in(copy: bytes) -> Callable[[bytes], object]:
+    """A reader that gives its input to a machine as a command, a query, and once more: nothing may raise."""
+    def carry_out(data: bytes) -> None:
+        machine = CoordinationMachine()
+        machine.load(copy)
+        for call in (machine.apply, machine.read, machine.apply):
+            coordination.decode(call(data))
+        machine.load(machine.save())
+    return carry_out
+
+
 def targets() -> dict[str, Target]:
     """All of them by name."""
     for known in KNOWN.values():
@@ -464,6 +512,11 @@ def targets() -> dict[str, Target]:
         Target("mqtt-federation-events", read_federation_events, (FEDERATION_EVENTS, FEDERATION_EVENTS * 3)),
         *(Target(name, read, seeds) for name, read, seeds in brokers.attacks()),
         *(Target(name, read, seeds, ()) for name, read, seeds in services.attacks()),
+        Target("cache", lambda data: caches.MESSAGES.decode(data, wire.Interner()),
+               tuple(map(caches.encode, (caches.ForgetKeys((b"k", b"")), caches.ForgetAll())))),
+        Target("coordination", coordination.decode, coordination_messages()),
+        Target("coordination-carried-out", carry_out_in(busy_machine().save()), coordination_messages(), ()),
+        Target("coordination-copy", lambda data: CoordinationMachine().load(data), (busy_machine().save(),)),
         Target("replicas", lambda data: replicas.decode(data, wire.Interner()), messages),
         Target("stack-xml", read_stack("xml"), stack_files("xml"), (ConfigError,), FILE_SECONDS),
         Target("stack-yaml", read_stack("yaml"), stack_files("yaml"), (ConfigError,), FILE_SECONDS),

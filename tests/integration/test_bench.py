@@ -75,3 +75,20 @@ def _children(pid: int) -> list[int]:
 
 def _lives(pid: int) -> bool:
     return subprocess.run(["ps", "-p", str(pid)], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("how", ["kill", "freeze"])
+def test_failover_prints_the_gap_and_nothing_is_lost_at_stock_settings(how):
+    found = document("failover", "--members", "2", "--repeat", "1", "--how", how, "--delay", "20ms", "--size", "100")
+    assert set(found["gap_s"]) == SPREAD
+    assert found["faults"] == []
+    assert 0.04 < found["gap_s"]["max"] < 4.0, "a relay that ends is noticed within 1.1 s and replaced by its standby"
+    assert found["gap_before_s"]["max"] < found["gap_s"]["max"]
+
+
+def test_wan_prints_the_ratio_to_a_path_without_delay():
+    found = document("wan", "--members", "2", "--seconds", "0.3", "--repeat", "1", "--delay", "10ms", "--size", "1000")
+    for name in ("msgs_per_s", "msgs_per_s_without_delay", "ratio"):
+        assert set(found[name]) == SPREAD
+        assert found[name]["min"] > 0
+    assert found["faults"] == []

@@ -9,6 +9,7 @@ from jgroups_py.simulator import Weather, World
 from jgroups_py.simulator.clocks import EPOCH_NS
 from jgroups_py.simulator.faults.actions import Begin, Burst, CrashOf
 from jgroups_py.simulator.faults.clock_faults import ClockChange
+from jgroups_py.simulator.faults.relay_faults import Flapping
 from jgroups_py.simulator.history import Stalled
 from jgroups_py.simulator.network import QUEUE_NS, Path
 from jgroups_py.simulator.profiles import PROFILES
@@ -129,3 +130,16 @@ def test_a_cut_bridge_is_no_standstill() -> None:
     world.post(one)
     world.run_for(seconds(90))
     assert not [entry for entry in world.history.entries if isinstance(entry, Stalled)]
+
+
+def test_no_cut_of_a_flapping_bridge_follows_once_all_faults_have_healed() -> None:
+    world = World(1)
+    for name in "AB":
+        world.start(name, stack_of("UDP"))
+    assert Flapping(0, ("A",), ("B",), 5, seconds(1), seconds(1)).do(world, world.start)
+    world.run_for(millis(2500))
+    assert world.network.is_cut("A", "B", BRIDGE)
+    world.heal()
+    for _ in range(70):
+        world.run_for(millis(100))
+        assert not world.network.is_cut("A", "B", BRIDGE)

@@ -56,9 +56,18 @@ FOUND = (
     ("mqtt", 511, "Q10: (checker) a node was to have a copy that it had not acknowledged"),
     ("mqtt", 580, "Q10: a session was lost when the node that waited for its copy ended"),
     ("mqtt", 584, "Q9: (checker) the will of a connection that waited for CONNACK counted as cancelled"),
+    ("mqtt", 10115, "Q10: (checker) an adoption repeated one publication of a message, not each"),
+    ("mqtt", 11338, "Q10: copies that a node was sent before its filters were known counted as there"),
+    ("mqtt", 10080, "Q10: nodes that ended at once: the copy of a session at one, claimed by the other, was not found"),
+    ("mqtt", 11883, "Q10: a node that claimed a session from one that had claimed it itself began another"),
     ("tokens", 11, "K3: frames of a sender that was forgotten and proved itself again within 5 s opened twice"),
     ("tokens", 16, "L: a member that was refused once stayed out while others were challenged"),
     ("attacker", 2020, "L: a recorded unicast between two others had another place taken for its sender's"),
+    ("tokens", 50070, "K4: (checker) a forged token whose last byte was drawn as the issuer's own tag has it"),
+    ("tokens", 50220, "S9: (checker) losses reported in a view that their sender never installed were to be so again"),
+    ("view-keys", 50272, "K6: (checker) an excluded intruder was to seal with a new key"),
+    ("attacker-site", 50002, "R6: another site's relay named a member before it was in the view of its own site"),
+    ("attacker-site", 50019, "R6: another site's relay named a member before a third site heard of it"),
     ("hostile", 114, "L: a state for a forged request was kept for as long as the member it named was in the view"),
 )
 """Profile, seed, what it found. A seed shows its bug in the plan that it drew then: should plans change, replace it."""

@@ -1,6 +1,7 @@
 """The simulator finds planted bugs: a safeguard, once removed, breaks its guarantee within `LIMIT` seeds.
 
-Here those that few seeds show; `tox -e safeguards` removes all of them.
+Here those that few seeds show; `tox -e safeguards` removes all of them. The seed that design/safeguards.md names is run
+first: as long as it shows the removal, those before it need not be run to find none.
 """
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ THOROUGH = ("SYNC before dissemination", "views of sites go forward", "losses vo
             "places are learnt from frames that open", "merges clear a cache",
             "late calls of members that left are refused", "an attempt before makes the end indefinite",
             "what was given up is cancelled when its member is back", "a grant for nobody is released",
-            "sites with rules compare what they give")
+            "sites with rules compare what they give", "what a site lacks again is kept")
 """Left to `tox -e safeguards`: these need more seeds."""
 OF_REPLICAS = ("a majority acknowledges", "votes go to newer logs", "one vote an epoch",
                "entries must follow on the log", "acknowledged after commit")
@@ -29,10 +30,16 @@ QUICK = [safeguard for safeguard in SAFEGUARDS if safeguard.name not in THOROUGH
          and (safeguard.rule != "replicas" or safeguard.name in OF_REPLICAS)]
 
 
+TABLE = (Path(__file__).parents[2] / "design" / "safeguards.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| (?!safeguard |---)(.+?) \| (.+?) \| (.+?) \| (\S+) \| \S+ (\d+) \|$", TABLE, re.MULTILINE)
+SHOWN_BY = {name: int(seed) for name, *_, seed in ROWS}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("safeguard", QUICK, ids=lambda safeguard: safeguard.name.replace(" ", "-"))
 def test_without_the_safeguard_a_guarantee_breaks(safeguard: Safeguard) -> None:
-    assert safeguard.first_found(range(LIMIT)) is not None
+    seeds = dict.fromkeys([*(seed for seed in [SHOWN_BY[safeguard.name]] if seed < LIMIT), *range(LIMIT)])
+    assert safeguard.first_found(seeds) is not None
 
 
 def test_safeguards_are_distinct_and_put_back() -> None:
@@ -46,6 +53,5 @@ def test_safeguards_are_distinct_and_put_back() -> None:
 
 
 def test_the_table_of_safeguards_has_each_with_what_is_left_without_it() -> None:
-    text = (Path(__file__).parents[2] / "design" / "safeguards.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (?!safeguard |---)(.+?) \| (.+?) \| (.+?) \| (\S+) \| \S+ \d+ \|$", text, re.MULTILINE)
-    assert sorted(rows) == sorted((one.name, one.rule, one.left, one.breaks) for one in SAFEGUARDS)
+    wanted = sorted((one.name, one.rule, one.left, one.breaks) for one in SAFEGUARDS)
+    assert sorted(row[:4] for row in ROWS) == wanted

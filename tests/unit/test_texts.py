@@ -14,7 +14,7 @@ from jgroups_py.config.load import load
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.text import escaped, is_host, is_name, is_plain
 from jgroups_py.protocols.fd_sock.protocol import FdSockConfig
-from jgroups_py.protocols.transport.protocol import UdpConfig
+from jgroups_py.protocols.transport.protocol import TcpConfig
 from jgroups_py.system import logs
 
 EVIL = "\x1b[31mRED\x1b]0;title\x07\nforged\u202egpj"
@@ -48,7 +48,7 @@ def test_a_members_own_names_obey_the_rules_for_those_of_others():
 
 
 def test_an_external_address_that_others_would_refuse_is_a_wrong_configuration():
-    for config in (UdpConfig, FdSockConfig):
+    for config in (TcpConfig, FdSockConfig):
         assert config(external_addr="node-1.example").external_addr == "node-1.example"
         with pytest.raises(ConfigError, match="neither an IP address nor"):
             config(external_addr="not a host")

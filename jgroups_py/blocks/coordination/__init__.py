@@ -6,7 +6,7 @@ stands in front of what is protected. design/coordination.md states the guarante
 from __future__ import annotations
 
 from jgroups_py.blocks.coordination.aio import AsyncCoordination
-from jgroups_py.blocks.coordination.core import (
+from jgroups_py.blocks.coordination.errors import (
     LockTimeoutError,
     LostError,
     MismatchError,

@@ -7,9 +7,11 @@ from typing import Any, Generic, TypeVar
 
 import attrs
 
-from jgroups_py.blocks.coordination.core import HeldGrant, LostError, Make
+from jgroups_py.blocks.coordination.core import Make
 from jgroups_py.blocks.coordination.driver import CoordinationDriver, guarded
-from jgroups_py.blocks.coordination.machine import MAX_NAME, GrantWatcher
+from jgroups_py.blocks.coordination.errors import LostError
+from jgroups_py.blocks.coordination.grants import HeldGrant
+from jgroups_py.blocks.coordination.machine import GrantWatcher
 from jgroups_py.blocks.coordination.messages import (
     COMPARE_AND_SET,
     INT_LIMIT,
@@ -22,6 +24,7 @@ from jgroups_py.blocks.coordination.messages import (
     WriteCell,
     WriteCounter,
 )
+from jgroups_py.blocks.coordination.owned_sets import MAX_NAME
 from jgroups_py.blocks.dicts.replicated import DictCodec
 from jgroups_py.blocks.replication.driver import REQUEST_BYTES, new_store_name
 from jgroups_py.blocks.replication.founding import Founding

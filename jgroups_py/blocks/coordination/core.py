@@ -16,6 +16,13 @@ from collections.abc import Callable
 
 import attrs
 
+from jgroups_py.blocks.coordination.errors import (
+    LockTimeoutError,
+    MismatchError,
+    UnavailableError,
+    WaitTimeoutError,
+)
+from jgroups_py.blocks.coordination.grants import CLOSED, EXPIRED, RELEASED, HeldGrant, Lease
 from jgroups_py.blocks.coordination.messages import (
     CommandRefused,
     CoordinationMessage,
@@ -36,99 +43,16 @@ from jgroups_py.blocks.coordination.messages import (
     decode,
     encode,
 )
+from jgroups_py.blocks.coordination.owning import OwnedSet, SessionOwning
 from jgroups_py.model.address import Address
 from jgroups_py.model.counters import Counters, counter, declare, table
-from jgroups_py.model.errors import ChannelError, NotConnectedError, WireError
+from jgroups_py.model.errors import NotConnectedError, WireError
 from jgroups_py.model.units import NS_PER_MS, millis, seconds
 
 RENEWALS = 3                               # of a session in its time to live
 CALL_NS = seconds(5)                       # until a request that has no answer is sent again under its number
 OPEN_AGAIN_NS = millis(100)                # until a session that could not be opened is tried again
 WITHDRAW_NS = seconds(1)                   # how much longer than its timeout a wait may take to be withdrawn
-EXPIRED, RELEASED, CLOSED = "expired", "released", "closed"
-"""Why a grant is no longer valid."""
-
-
-class UnavailableError(ChannelError):
-    """The store did not answer in time. The operation may have been carried out, or may be later; a lock that is
-    granted then is released at once."""
-
-    definite = False
-
-
-class WaitTimeoutError(ChannelError, TimeoutError):
-    """The wait is over and withdrawn: nothing was granted, nor will be."""
-
-
-class LockTimeoutError(WaitTimeoutError):
-    """Another one has the lock, or the permits, or leads. Nothing was granted, nor will be."""
-
-
-class MismatchError(ChannelError):
-    """Members use one name, or the store, with different arguments: nothing was done."""
-
-
-class LostError(ChannelError):
-    """The grant is no longer valid: the holder must not go on. why: "expired", "released" or "closed"; fence: of the
-    grant."""
-
-    def __init__(self, what: str, fence: int, why: str) -> None:
-        super().__init__(f"{what} was lost ({why}); others may have it (fence {fence})")
-        self.fence = fence
-        self.why = why
-
-
-class Lease:
-    """How long a session is valid. Once it was seen to be over it never is valid again.
-
-    Any thread may look, while a round extends it: `over` is only ever set, so at worst a lease that was just being
-    extended is over.
-    """
-
-    def __init__(self, until_ns: int) -> None:
-        self.until_ns = until_ns
-        self.over = False
-
-    def holds(self, now_ns: int) -> bool:
-        """Whether it is valid at this time."""
-        if now_ns >= self.until_ns:
-            self.over = True
-        return not self.over
-
-    def extend(self, until_ns: int, now_ns: int) -> bool:
-        """A renewal was confirmed. Returns whether the lease is valid."""
-        if self.holds(now_ns):
-            self.until_ns = max(self.until_ns, until_ns)
-        return not self.over
-
-    def end(self) -> None:
-        """It is over."""
-        self.over = True
-
-
-@attrs.define(eq=False)
-class HeldGrant:
-    """A grant of this member. why: "" or why it is no longer valid. on_lost: called inside a round, once, with that;
-    not when the holder released it."""
-
-    fence: int
-    lease: Lease
-    value: bytes = b""
-    attempt: int = 0
-    why: str = ""
-    on_lost: Callable[[str], object] | None = None
-
-    def valid(self, now_ns: int) -> bool:
-        """Whether it is held at this time; from any thread."""
-        return not self.why and self.lease.holds(now_ns)
-
-    def end(self, why: str) -> None:
-        """It is no longer valid."""
-        if not self.why:
-            self.why = why
-            if why != RELEASED and self.on_lost is not None:
-                self.on_lost(why)
-
 
 Result = CoordinationMessage | HeldGrant
 Head = tuple[int, int, int, int]
@@ -195,6 +119,7 @@ class SessionCore:
         self.closed = False
         self.counters = Counters(table(self.COUNTERS)) if counters is None else counters
         self.changed: Callable[[str, int, bytes | None], None] = lambda name, version, value: None
+        self.owning = SessionOwning(self)                  # the sets of partitions that it takes part in
         self._owner = owner
         self._birth: int | None = None                     # of the store; None: not known yet
         self._opening = False
@@ -266,13 +191,27 @@ class SessionCore:
             lambda head: Release(*head, fence, back), done, None,
             persists=True), now_ns)
 
+    def command(self, make: Make, done: Callable[[Result | None, Exception | None], object], now_ns: int) -> None:
+        """A command that is sent until it is answered, in this session; `done` gets None if that is lost before."""
+        self.submit(CoordinationRequest(make, done, None, persists=True), now_ns)
+
+    def unwanted(self, grant: HeldGrant, now_ns: int) -> None:
+        """Give back a grant that nobody waits for."""
+        self.counters.add("orphans_released")
+        self.release(grant, True, lambda *_: None, now_ns)
+
+    def join(self, owned: OwnedSet, now_ns: int) -> None:
+        """Take part in a set of partitions."""
+        self.owning.join(owned, now_ns)
+        self._open(now_ns)
+
     def notified(self, notice: CoordinationMessage, now_ns: int) -> None:
         """A notice of the store."""
         session = getattr(notice, "session", None)
         if session is None or session != self.session:
             return
         if isinstance(notice, WaitEnded):
-            self._outcome(notice.number, notice.result, now_ns)
+            self._outcome(notice.place, notice.number, notice.result, now_ns)
         else:
             name, version, value = notice.name, notice.version, notice.value     # type: ignore[attr-defined]
             self.changed(name, version, value)
@@ -307,7 +246,7 @@ class SessionCore:
     # --- the session --------------------------------------------------------------------------------------------------
 
     def _open(self, now_ns: int) -> None:
-        wanted = bool(self._queue) and not self.closed
+        wanted = bool(self._queue or self.owning.sets) and not self.closed
         if self._birth is None or self._opening or self._open_ns is not None or self.session is not None or not wanted:
             return
         self._opening = True
@@ -329,6 +268,7 @@ class SessionCore:
         queue, self._queue = self._queue, {}
         for request in queue:
             self._send(request, now_ns)
+        self.owning.opened(now_ns)
 
     def _renew(self, now_ns: int) -> None:
         session = self.session
@@ -343,9 +283,11 @@ class SessionCore:
         if session != self.session or result is None:
             return
         if isinstance(result, Renewed) and self.lease.extend(began_ns + self.ttl_ns, now_ns):
-            for _, number, outcome in result.outcomes:
-                self._outcome(number, outcome, now_ns)
-            self._heard = max(self._heard, result.place)
+            for place, number, outcome in result.outcomes:
+                self._outcome(place, number, outcome, now_ns)
+            if session == self.session:                      # no outcome has shown that it is lost
+                self._heard = max(self._heard, result.place)
+                self.owning.heard(self._heard)
         elif isinstance(result, Renewed | NoSession):
             self._lost(EXPIRED, now_ns)
 
@@ -378,6 +320,7 @@ class SessionCore:
         self.lease.end()
         grants, self.grants = self.grants, {}
         self._flying, self._waiting, self._unsettled = {}, {}, {}
+        self.owning.dropped()
         for grant in grants.values():
             grant.end(why)
 
@@ -432,16 +375,19 @@ class SessionCore:
             return None
         return self._concluded(request, result, now_ns)
 
-    def _outcome(self, number: int, data: bytes, now_ns: int) -> None:
-        """The outcome of a wait; it may come before the answer that there is one, and twice."""
+    def _outcome(self, place: int, number: int, data: bytes, now_ns: int) -> None:
+        """The outcome of a wait, or of none (0); it may come before the answer that there is one, and twice."""
         request = self._waiting.get(number) or self._flying.get(number)
-        if request is None:
+        if request is None and number:
             return
         try:
             result = decode(data)
         except WireError:
             return
-        self._concluded(request, result, now_ns)
+        if request is not None:
+            self._concluded(request, result, now_ns)
+        elif self.session is not None and self.lease.holds(now_ns):
+            self.owning.news(place, self._heard, result, now_ns)
 
     def _concluded(self, request: CoordinationRequest, result: CoordinationMessage, now_ns: int) -> None:
         """The last result of a request."""
@@ -453,8 +399,7 @@ class SessionCore:
         elif request.grants and isinstance(result, GrantResult):
             grant = self.grants[result.fence] = HeldGrant(result.fence, self.lease, result.value, result.attempt)
             if request.over:
-                self.counters.add("orphans_released")
-                self.release(grant, True, lambda *_: None, now_ns)
+                self.unwanted(grant, now_ns)
             elif self.lease.holds(now_ns):
                 request.finish(grant)
             else:

@@ -10,18 +10,12 @@ from contextlib import suppress
 from threading import Event
 from typing import Any
 
-from jgroups_py.blocks.coordination.core import (
-    CoordinationRequest,
-    HeldGrant,
-    Make,
-    MismatchError,
-    Result,
-    SessionCore,
-    StoreCall,
-    UnavailableError,
-)
+from jgroups_py.blocks.coordination.core import CoordinationRequest, Make, Result, SessionCore, StoreCall
+from jgroups_py.blocks.coordination.errors import MismatchError, UnavailableError
+from jgroups_py.blocks.coordination.grants import HeldGrant
 from jgroups_py.blocks.coordination.machine import CoordinationMachine, GrantWatcher
 from jgroups_py.blocks.coordination.messages import CoordinationMessage, decode, encode
+from jgroups_py.blocks.coordination.owning import OwnedSet
 from jgroups_py.blocks.replication.calls import PartitionCall
 from jgroups_py.blocks.replication.driver import ReplicaDriver
 from jgroups_py.blocks.replication.founding import Founding, birth_of
@@ -56,6 +50,7 @@ class CoordinationDriver(Block):
         self.partitions = partitions
         self.cores: dict[int, SessionCore] = {}
         self.listeners: dict[str, list[CellListener]] = {}           # cell -> callbacks
+        self.sets: dict[str, OwnedSet] = {}                          # that this member takes part in
         self.counters = Counters(table(SessionCore.COUNTERS))        # of all sessions so far
         self._channel = channel
         self._connection: Connection | None = None
@@ -161,6 +156,55 @@ class CoordinationDriver(Block):
         """Call `listener` inside rounds when the cell changes, while this member's session watches it."""
         self.listeners.setdefault(name, []).append(listener)
 
+    def join(self, owned: OwnedSet) -> None:
+        """Take part in a set of partitions, in this connection and in those to come.
+
+        Raises:
+            ValueError: this member takes part in it already.
+        """
+        if self.sets.setdefault(owned.name, owned) is not owned:
+            raise ValueError(f"this member takes part in the set {owned.name!r} already")
+        ended = owned.ended
+
+        def over(error: Exception | None) -> None:
+            if self.sets.get(owned.name) is owned:
+                del self.sets[owned.name]
+                ended(error)
+        owned.ended = over
+        with suppress(ChannelError):                         # else once there is a connection
+            self.put(lambda _: self.replicas.when(lambda host: True, self._join_sets))
+
+    def leave(self, owned: OwnedSet) -> None:
+        """Take part in a set no more; `ended` is called once the store has heard it, or there is nothing to leave."""
+        def job(now_ns: int) -> None:
+            if self.sets.get(owned.name) is not owned:
+                return
+            core = self.cores.get(partition_of(owned.name, self.partitions))
+            if core is None or owned.name not in core.owning.sets:
+                owned.ended(None)
+            else:
+                core.owning.leave(owned, now_ns)
+        try:
+            self.put(job)
+        except ChannelError:
+            owned.ended(None)
+
+    def give_back(
+        self, name: str, grant: HeldGrant, done: Callable[[Result | None, Exception | None], object],
+    ) -> None:
+        """The application has let go of a partition of a set; done: as of `release`.
+
+        Raises:
+            NotConnectedError, ChannelClosedError.
+        """
+        def job(now_ns: int) -> None:
+            core = self.cores.get(partition_of(name, self.partitions))
+            if core is None:
+                done(None, None)
+            else:
+                core.owning.give_back(grant, done, now_ns)
+        self.put(job)
+
     def close(self) -> None:
         """Take part no more: this member has no part of the store, and no grants. The channel stays connected."""
         self.leaving()
@@ -171,6 +215,8 @@ class CoordinationDriver(Block):
     def begin(self, connection: Connection) -> None:
         self._connection = connection
         self._timer = None
+        if self.sets:
+            connection.call(lambda: self.replicas.when(lambda host: True, self._join_sets))
 
     def leaving(self) -> None:
         """All grants end before others can get them, and the store is told."""
@@ -213,9 +259,24 @@ class CoordinationDriver(Block):
             self.replicas.when(lambda host: host.store is not None, lambda: self._store_known(core))
         return core
 
+    def _join_sets(self) -> None:
+        """Every set is at the session of its partition of the store."""
+        now_ns = self.clock_ns()
+        for owned in list(self.sets.values()):
+            core = self._core(partition_of(owned.name, self.partitions), now_ns)
+            if core is None:
+                return
+            if self._mismatch():
+                owned.ended(MismatchError(self._mismatch()))
+            elif owned.name not in core.owning.sets:
+                core.join(owned, now_ns)
+        self._pump()
+
     def _store_known(self, core: SessionCore) -> None:
         host = self.replicas.host
-        if host is not None and host.store is not None and not self._mismatch():
+        if self._mismatch():
+            self._join_sets()                                # which refuses them
+        elif host is not None and host.store is not None:
             core.store_known(birth_of(host.store[0]) // NS_PER_US, self.clock_ns())
             self._pump()
 

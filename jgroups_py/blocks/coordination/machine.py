@@ -1,5 +1,5 @@
-"""CoordinationMachine: sessions, and what they hold and wait for: locks, semaphores, leaderships, barriers, queues; and
-cells and counters. One machine for all, replicated by blocks/replication.
+"""CoordinationMachine: sessions, and what they hold and wait for: locks, semaphores, leaderships, barriers, queues,
+partitions of sets (owned_sets.py); and cells and counters. One machine for all, replicated by blocks/replication.
 
 *Numbers.* One counter numbers sessions, grants and outcomes. It begins at the birth of the store in microseconds, so
 numbers grow over stores that are created again as long as fewer than a million are given a second, and they stay below
@@ -27,6 +27,7 @@ from jgroups_py.blocks.coordination.messages import (
     INT_LIMIT,
     LEADER,
     LOCK,
+    OWNERS,
     QUEUE,
     SEMAPHORE,
     SET,
@@ -42,12 +43,15 @@ from jgroups_py.blocks.coordination.messages import (
     EndSession,
     GrantResult,
     Holders,
+    JoinOwners,
+    LeaveOwners,
     NoSession,
     OpenSession,
     PutItem,
     ReadCell,
     ReadCounter,
     ReadHolders,
+    ReadOwners,
     Release,
     Renew,
     Renewed,
@@ -65,6 +69,7 @@ from jgroups_py.blocks.coordination.messages import (
     decode,
     encode,
 )
+from jgroups_py.blocks.coordination.owned_sets import MAX_NAME, OwnedSets, OwnersWatcher
 from jgroups_py.blocks.replication.machine import Machine
 from jgroups_py.model.address import Address
 from jgroups_py.model.errors import WireError
@@ -76,7 +81,6 @@ Key = tuple[int, str]
 Wait = tuple[int, int]
 """(session, number of its command)."""
 
-MAX_NAME = 1024                            # characters of a name
 _WAITING = encode(Waits())
 _STALE = encode(Stale())
 _NO_SESSION = encode(NoSession())
@@ -123,7 +127,7 @@ class StoredQueue:
     waiting: dict[Wait, None] = attrs.Factory(dict)
 
 
-class GrantWatcher:
+class GrantWatcher(OwnersWatcher):
     """Called by each copy of the machine with what happens; for checkers. store: the birth number of the store."""
 
     def waits(self, store: int, key: Key, wait: Wait) -> None:
@@ -153,12 +157,14 @@ class CoordinationMachine(Machine):
         self.counters: dict[str, int] = {}
         self.watchers: dict[str, dict[int, None]] = {}               # cell -> sessions
         self._watcher = watcher or GrantWatcher()
+        self.owned = OwnedSets(self.sessions, self._next, self._tell, self._watcher)
         self._notices: list[tuple[Address, bytes]] = []
         self._addresses = Interner()
         self._commands: dict[type[CoordinationMessage], Callable[..., CoordinationMessage]] = {
             Acquire: self._acquire, Release: self._release, Withdraw: self._withdraw, Arrive: self._arrive,
             WriteCell: self._write_cell, WriteCounter: self._write_counter, PutItem: self._put_item,
-            TakeItem: self._take_item, WatchCell: self._watch_cell}
+            TakeItem: self._take_item, WatchCell: self._watch_cell, JoinOwners: self._join_owners,
+            LeaveOwners: self._leave_owners}
 
     # --- Machine ------------------------------------------------------------------------------------------------------
 
@@ -189,6 +195,8 @@ class CoordinationMachine(Machine):
                 return encode(CounterValue(self.counters.get(name, 0), False))
             case ReadHolders(space, name):
                 return encode(self._holders((space, name)))
+            case ReadOwners(name):
+                return encode(self.owned.table(name))
         return encode(CommandRefused("no query"))
 
     def take_notices(self) -> Sequence[tuple[Address, bytes]]:
@@ -222,6 +230,7 @@ class CoordinationMachine(Machine):
             self._unwatch(name, number)
         for wait, key in session.waits.items():
             self._leave_wait(key, (number, wait))
+        self.owned.session_ended(number, self.birth)
         for fence, key in session.grants.items():
             self._watcher.ended(self.birth, key, fence, released=False)
             self._give_back(key, fence, back=True)
@@ -257,9 +266,12 @@ class CoordinationMachine(Machine):
     def _outcome(self, wait: Wait, granted: GrantResult, place: int) -> None:
         """A command that waited has its result."""
         number, command = wait
-        session = self.sessions[number]
-        del session.waits[command]
-        result = encode(granted)
+        del self.sessions[number].waits[command]
+        self._tell(number, place, granted, command)
+
+    def _tell(self, number: int, place: int, news: CoordinationMessage, command: int = 0) -> None:
+        """An outcome for a session: of a command that waited, or of none."""
+        session, result = self.sessions[number], encode(news)
         session.outcomes[place] = command, result
         self._notices.append((session.owner, encode(WaitEnded(number, place, command, result))))
 
@@ -336,6 +348,8 @@ class CoordinationMachine(Machine):
         """A grant is over: the first that waits gets it. back: an item of a queue has not been dealt with."""
         if key[0] == QUEUE:
             return self._end_lease(key[1], fence, back=back)
+        if key[0] == OWNERS:
+            return self.owned.given_back(key[1], fence, self.birth)
         permits = self.permits[key]
         del permits.holders[fence]
         if permits.waiting:
@@ -424,6 +438,14 @@ class CoordinationMachine(Machine):
         if not queue.items and not queue.taken and not queue.waiting:
             del self.queues[name]
 
+    # --- sets of partitions -------------------------------------------------------------------------------------------
+
+    def _join_owners(self, command: JoinOwners, session: StoredSession) -> CoordinationMessage:
+        return self.owned.join(command, self.birth)
+
+    def _leave_owners(self, command: LeaveOwners, session: StoredSession) -> CoordinationMessage:
+        return self.owned.leave(command, self.birth)
+
     # --- cells and counters -------------------------------------------------------------------------------------------
 
     def _write_cell(self, command: WriteCell, session: StoredSession) -> CoordinationMessage:
@@ -485,6 +507,7 @@ class CoordinationMachine(Machine):
             for name, q in self.queues.items()]), out)
         _CELLS.write(tuple([(name, *cell) for name, cell in self.cells.items()]), out)
         _COUNTERS.write(tuple(self.counters.items()), out)
+        self.owned.save(out)
         return bytes(out)
 
     def load(self, data: bytes) -> None:
@@ -508,6 +531,7 @@ class CoordinationMachine(Machine):
             for name, items, taken, waiting in _QUEUES.read(reader)}
         self.cells = {name: (version, value) for name, version, value in _CELLS.read(reader)}
         self.counters = dict(_COUNTERS.read(reader))
+        self.owned.load(reader)
         self.watchers = {}
         for number, session in self.sessions.items():
             for name in session.watches:

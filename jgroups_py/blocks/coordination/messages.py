@@ -15,10 +15,10 @@ from jgroups_py.wire.codec import BOOL, BYTES, MEMBER, TEXT, U8, U32, U64, Codec
 from jgroups_py.wire.codec import record as record_of
 from jgroups_py.wire.kinds import KindMessage, Kinds, encode_message
 
-LOCK, SEMAPHORE, LEADER, BARRIER, QUEUE = range(5)
-"""Spaces of names: what is waited for."""
+LOCK, SEMAPHORE, LEADER, BARRIER, QUEUE, OWNERS = range(6)
+"""Spaces of names: what is waited for; of OWNERS, what is owned."""
 
-SPACES = "lock", "semaphore", "leadership", "barrier", "queue"
+SPACES = "lock", "semaphore", "leadership", "barrier", "queue", "set of partitions"
 SET, COMPARE_AND_SET = range(2)
 """Verbs of WriteCell."""
 
@@ -35,7 +35,7 @@ def _read_int(reader: Reader) -> int:
 
 I64 = Codec(_write_int, _read_int, 8)
 OUTCOME = record_of(U64, U64, BYTES)
-"""(place, number of the command that waited, result)."""
+"""(place, number of the command that waited, result); see WaitEnded."""
 
 
 class CoordinationMessage(KindMessage):
@@ -207,6 +207,32 @@ class WatchCell(SessionCommand):
     on: bool = field(BOOL)
 
 
+@message(12)
+class JoinOwners(SessionCommand):
+    """Take part in a set of partitions, or change how. label: what the placement draws for. Result: Carried, or
+    CommandRefused; what it owns comes as outcomes."""
+
+    session: int = field(U64)
+    number: int = field(U64)
+    settled: int = field(U64)
+    heard: int = field(U64)
+    name: str = field(TEXT)
+    partitions: int = field(U32)
+    weight: int = field(U32)
+    label: str = field(TEXT)
+
+
+@message(13)
+class LeaveOwners(SessionCommand):
+    """Take part no more: the partitions of the session are asked back. Result: Carried."""
+
+    session: int = field(U64)
+    number: int = field(U64)
+    settled: int = field(U64)
+    heard: int = field(U64)
+    name: str = field(TEXT)
+
+
 # --- queries ----------------------------------------------------------------------------------------------------------
 
 @message(20)
@@ -236,6 +262,13 @@ class ReadHolders(CoordinationMessage):
     """The holders of a name. Result: Holders."""
 
     space: int = field(U8)
+    name: str = field(TEXT)
+
+
+@message(24)
+class ReadOwners(CoordinationMessage):
+    """The owners of a set of partitions. Result: OwnersTable."""
+
     name: str = field(TEXT)
 
 
@@ -325,11 +358,36 @@ class Holders(CoordinationMessage):
     waiting: int = field(U32)
 
 
+@message(42)
+class OwnersTable(CoordinationMessage):
+    """(partition, owner, fence) of those that have an owner, of so many; and how many members take part."""
+
+    partitions: int = field(U32)
+    members: int = field(U32)
+    owners: tuple[tuple[int, Address, int], ...] = field(sequence(record_of(U32, MEMBER, U64)))
+
+
+@message(43)
+class PartitionGranted(CoordinationMessage):
+    """An outcome: the session owns a partition of a set. fence: higher than of all earlier owners."""
+
+    name: str = field(TEXT)
+    partition: int = field(U32)
+    fence: int = field(U64)
+
+
+@message(44)
+class PartitionRevoked(CoordinationMessage):
+    """An outcome: the session is to give back what it owns; nobody else gets it before."""
+
+    fence: int = field(U64)
+
+
 # --- notices ----------------------------------------------------------------------------------------------------------
 
 @message(50)
 class WaitEnded(CoordinationMessage):
-    """The outcome of a command that waited."""
+    """The outcome of a command that waited; number 0: of none, but news of partitions that the session owns."""
 
     session: int = field(U64)
     place: int = field(U64)

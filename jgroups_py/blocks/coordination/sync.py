@@ -36,16 +36,10 @@ from jgroups_py.blocks.coordination.base import (
     take_item,
     watch_cell,
 )
-from jgroups_py.blocks.coordination.core import (
-    RELEASED,
-    CoordinationRequest,
-    HeldGrant,
-    Make,
-    MismatchError,
-    Result,
-    UnavailableError,
-)
+from jgroups_py.blocks.coordination.core import CoordinationRequest, Make, Result
 from jgroups_py.blocks.coordination.driver import request_of
+from jgroups_py.blocks.coordination.errors import MismatchError, UnavailableError
+from jgroups_py.blocks.coordination.grants import RELEASED, HeldGrant
 from jgroups_py.blocks.coordination.messages import (
     LEADER,
     LOCK,

@@ -11,13 +11,15 @@ from jgroups_py.model.events.base import Event
 class ResolveName(Event):
     """Down, from a layer that is configured with names of hosts: resolve `name`; NameResolved follows.
 
-    parameter: its purpose, for the resolvers; again: the address found before does not answer any more.
+    parameter: its purpose, for the resolvers; again: the address found before does not answer any more; version: the
+    IP version to look for first, 4 or 6.
     """
 
     name: str
     port: int
     parameter: str = "endpoint"
     again: bool = False
+    version: int = 4
 
 
 @attrs.frozen

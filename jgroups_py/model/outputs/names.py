@@ -9,7 +9,10 @@ from jgroups_py.model.outputs.base import Output
 
 @attrs.frozen(eq=False)
 class Resolve(Output):
-    """Resolve a name by `chain`, on another thread than the node's; NameResolved follows up the stack of `net`."""
+    """Resolve a name by `chain`, on another thread than the node's; NameResolved follows up the stack of `net`.
+
+    version: the IP version to look for first, 4 or 6; addresses of the other one are found if it has none.
+    """
 
     net: int
     name: str
@@ -17,3 +20,4 @@ class Resolve(Output):
     chain: Chain
     parameter: str
     again: bool
+    version: int = 4

@@ -29,6 +29,8 @@ class Frame(Output):
 class Listen(Output):
     """Open FD_SOCK's listener on a free port of `host` (or `port`..`port+port_range`), then pass Listening up.
 
+    host: empty: the address that the transport has bound.
+
     The listener greets each connection with this member's 16 address bytes and keeps the connection open.
     """
 

@@ -22,7 +22,9 @@ from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.text import place
 from jgroups_py.ops.doctor.finding import BAD, OK, WARN, Diagnosis
-from jgroups_py.runtime.sockets.interfaces import resolve
+from jgroups_py.runtime.sockets.interfaces import host_address, interface_number, resolve
+from jgroups_py.runtime.sockets.ip import SocketAddress, family, socket_address, split_scope, version
+from jgroups_py.runtime.sockets.multicast import join, send_from
 
 HEAR_SECONDS = 1.0
 CONNECT_SECONDS = 1.0
@@ -35,9 +37,9 @@ def examined(spec: StackSpec) -> Iterator[Diagnosis]:
     """All findings about a stack on this host."""
     transport: Any = spec.layers[0].config
     try:
-        host = resolve(transport.bind_addr)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.bind((host, 0))
+        host = bound_host(transport)
+        with socket.socket(family(host), socket.SOCK_DGRAM) as probe:
+            probe.bind(local_address(host, 0))
     except ConfigError as error:
         yield Diagnosis(BAD, "address", str(error), "set bind_addr to an address of this host, or site_local")
         return
@@ -52,9 +54,25 @@ def examined(spec: StackSpec) -> Iterator[Diagnosis]:
     if getattr(transport, "ip_mcast", False):
         yield _multicast(transport, host)
     yield from _buffers(transport)
-    yield from _initial_hosts(spec)
+    yield from _initial_hosts(spec, host)
     yield from _hold(spec)
     yield _files()
+
+
+def bound_host(transport: Any) -> str:
+    """The address that a transport binds; of the version of its multicast address, if it has one.
+
+    Raises:
+        ConfigError: there is no such address.
+    """
+    has_multicast = getattr(transport, "ip_mcast", False)
+    return resolve(transport.bind_addr, version(transport.mcast_addr) if has_multicast else 0)
+
+
+def local_address(host: str, port: int) -> SocketAddress:
+    """What a socket of this host binds."""
+    address, scope = split_scope(host)
+    return socket_address(address, port, scope)
 
 
 def _reach(spec: StackSpec, host: str) -> Iterator[Diagnosis]:
@@ -104,11 +122,11 @@ def _port(spec: StackSpec, host: str) -> Iterator[Diagnosis]:
 
 
 def _is_free(kind: int, host: str, port: int) -> bool:
-    with socket.socket(socket.AF_INET, kind) as probe:
+    with socket.socket(family(host), kind) as probe:
         if kind == socket.SOCK_STREAM:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
+            probe.bind(local_address(host, port))
         except OSError as error:
             return error.errno != errno.EADDRINUSE
     return True
@@ -117,19 +135,18 @@ def _is_free(kind: int, host: str, port: int) -> bool:
 def _multicast(transport: Any, host: str) -> Diagnosis:
     """Whether a multicast that this host sends comes back to it."""
     group, token = transport.mcast_addr, secrets.token_bytes(16)
-    interface = socket.inet_aton(host)
+    interface = interface_number(host)
     where = f"{place(group, transport.mcast_port)} on {host}"
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as hearing, \
-            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending:
+    with socket.socket(family(group), socket.SOCK_DGRAM) as hearing, \
+            socket.socket(family(group), socket.SOCK_DGRAM) as sending:
         try:
             with contextlib.suppress(OSError):
-                hearing.bind((group, transport.mcast_port))
+                hearing.bind(socket_address(group, transport.mcast_port, interface))
             if not hearing.getsockname()[1]:
-                hearing.bind((group, 0))                     # a member listens at the port
-            hearing.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(group) + interface)
-            sending.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
-            sending.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, transport.ip_ttl)
-            sending.sendto(token, (group, hearing.getsockname()[1]))
+                hearing.bind(socket_address(group, 0, interface))                     # a member listens at the port
+            join(hearing, group, host, interface)
+            send_from(sending, host, interface, transport.ip_ttl)
+            sending.sendto(token, socket_address(group, hearing.getsockname()[1], interface))
             until = time.monotonic() + HEAR_SECONDS
             while (left := until - time.monotonic()) > 0:
                 hearing.settimeout(left)
@@ -138,8 +155,9 @@ def _multicast(transport: Any, host: str) -> Diagnosis:
         except TimeoutError:
             pass
         except OSError as error:
+            network = "-6 route add ff00::/8" if version(group) == 6 else "route add 224.0.0.0/4"
             return Diagnosis(BAD, "multicast", f"{where}: {error.strerror}", "does the interface take multicasts? "
-                           "ip link show; ip route add 224.0.0.0/4 dev INTERFACE; or use TCP")
+                           f"ip link show; ip {network} dev INTERFACE; or use TCP")
     return Diagnosis(BAD, "multicast", f"this host does not hear its own multicasts to {where}",
                    "a firewall drops them: nft list ruleset; or use TCP with initial_hosts")
 
@@ -160,20 +178,21 @@ def _buffers(transport: Any) -> Iterator[Diagnosis]:
         yield Diagnosis(OK, "buffers", f"{wanted:,} bytes for receiving")
 
 
-def _initial_hosts(spec: StackSpec) -> Iterator[Diagnosis]:
+def _initial_hosts(spec: StackSpec, host: str) -> Iterator[Diagnosis]:
     """Which addresses in initial_hosts answer. Only connections of TCP can be tried without a member there."""
     tcpping = spec.config_of("TCPPING")
     if tcpping is None or spec.layers[0].name != "TCP":
         return
+    interface = interface_number(host)
     for name, port in tcpping.initial_hosts:
         where = place(name, port)
-        try:
-            address = socket.getaddrinfo(name, port, socket.AF_INET, socket.SOCK_STREAM)[0][4]
-        except (OSError, UnicodeError) as error:
-            yield Diagnosis(BAD, "initial_hosts", f"{name} has no address: {error}", "correct it, or name an address")
+        found = host_address(name, version(host)) or host_address(name)
+        if found is None:
+            yield Diagnosis(BAD, "initial_hosts", f"{name} has no address", "correct it, or name an address")
             continue
+        address = socket_address(found, port, interface)
         try:
-            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            with socket.socket(family(found), socket.SOCK_STREAM) as probe:
                 probe.settimeout(CONNECT_SECONDS)
                 probe.connect(address)
             yield Diagnosis(OK, "initial_hosts", f"something listens at {where}")

@@ -16,9 +16,13 @@ from typing import Any
 
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.errors import ChannelError
+from jgroups_py.model.name_resolution import is_address
 from jgroups_py.model.text import place
 from jgroups_py.ops.doctor.finding import BAD, OK, WARN, Diagnosis
-from jgroups_py.runtime.sockets.interfaces import resolve
+from jgroups_py.ops.doctor.host import bound_host, local_address
+from jgroups_py.runtime.sockets.interfaces import host_address, interface_number
+from jgroups_py.runtime.sockets.ip import SocketAddress, family, socket_address, split_scope, version
+from jgroups_py.runtime.sockets.multicast import join, send_from
 
 PORT = 7599
 CONNECT_SECONDS = 3.0
@@ -37,21 +41,44 @@ class ExaminationSockets:
 
     def __init__(self, spec: StackSpec) -> None:
         self.transport: Any = spec.layers[0].config
-        self.host = resolve(self.transport.bind_addr)
+        self.host = bound_host(self.transport)
+        self.interface = interface_number(self.host)
         self.is_tcp = spec.layers[0].name == "TCP"
-        self.datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.datagrams.bind((self.host, 0))
+        self.datagrams = socket.socket(family(self.host), socket.SOCK_DGRAM)
+        self.datagrams.bind(local_address(self.host, 0))
         self.opened: list[socket.socket] = []                # the transport's port, where no member has it
         self.group: socket.socket | None = None
         if getattr(self.transport, "ip_mcast", False):
-            interface = socket.inet_aton(self.host)
-            self.group = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            group = self.transport.mcast_addr
+            self.group = socket.socket(family(group), socket.SOCK_DGRAM)
             self.group.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self.group.bind((self.transport.mcast_addr, self.transport.mcast_port))
-            self.group.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
-                                  socket.inet_aton(self.transport.mcast_addr) + interface)
-            self.datagrams.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
-            self.datagrams.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, self.transport.ip_ttl)
+            self.group.bind(self.address_of(group, self.transport.mcast_port))
+            join(self.group, group, self.host, self.interface)
+            send_from(self.datagrams, self.host, self.interface, self.transport.ip_ttl)
+
+    def address_of(self, host: str, port: int) -> SocketAddress:
+        """Another host's address as a socket takes it."""
+        return socket_address(host, port, self.interface)
+
+    def server(self, port: int) -> socket.socket:
+        """A listener of TCP."""
+        return socket.create_server(local_address(self.host, port), family=family(self.host))
+
+    def connection(self, peer: str, port: int) -> socket.socket:
+        """A connection to a host by address or name; a link-local address is on the link of this host's own."""
+        address = split_scope(peer)[0] if is_address(peer) else host_address(peer, version(self.host))
+        if address is None:
+            raise OSError(f"{peer} has no address of IPv{version(self.host)}, which bind_addr has")
+        made = socket.socket(family(address), socket.SOCK_STREAM)
+        try:
+            made.settimeout(CONNECT_SECONDS)
+            if family(address) == family(self.host):
+                made.bind(local_address(self.host, 0))
+            made.connect(self.address_of(address, port))
+        except OSError:
+            made.close()
+            raise
+        return made
 
     def close(self) -> None:
         """Close them."""
@@ -62,7 +89,8 @@ class ExaminationSockets:
         """Send a token to the group, several times. Errors are ignored: the other host then misses it."""
         for _ in range(TRIES):
             with contextlib.suppress(OSError):
-                self.datagrams.sendto(token.encode(), (self.transport.mcast_addr, self.transport.mcast_port))
+                self.datagrams.sendto(token.encode(), self.address_of(self.transport.mcast_addr,
+                                                                      self.transport.mcast_port))
 
     def hears(self, token: str) -> bool:
         """Whether a token comes from the group in HEAR_SECONDS."""
@@ -127,7 +155,7 @@ def listen(spec: StackSpec, port: int, seconds: float) -> str:
         ChannelError: none came in `seconds`. OSError: the port is taken.
     """
     sockets = ExaminationSockets(spec)
-    with contextlib.closing(sockets), socket.create_server((sockets.host, port)) as listener:
+    with contextlib.closing(sockets), sockets.server(port) as listener:
         listener.settimeout(seconds)
         try:
             connection, _ = listener.accept()
@@ -151,7 +179,7 @@ def _answer(question: dict[str, Any], sockets: ExaminationSockets, peer: str) ->
             heard = _hears(sockets.datagrams, token.encode())
             with contextlib.suppress(OSError, OverflowError):
                 if heard and nbytes <= DATAGRAM_BYTES:
-                    sockets.datagrams.sendto(token.encode().ljust(nbytes), (peer, port))
+                    sockets.datagrams.sendto(token.encode().ljust(nbytes), sockets.address_of(peer, port))
             return {"heard": heard}
         case {"ask": "hear", "token": str(token)} if _fits(token):
             return {"heard": sockets.hears(token)}
@@ -172,7 +200,7 @@ def _transport_port(sockets: ExaminationSockets) -> int:
     port = sockets.transport.bind_port if sockets.is_tcp else 0
     if port:
         with contextlib.suppress(OSError):
-            sockets.opened.append(socket.create_server((sockets.host, port)))
+            sockets.opened.append(sockets.server(port))
     return int(port)
 
 
@@ -183,7 +211,7 @@ def examined(spec: StackSpec, peer: str, port: int) -> Iterator[Diagnosis]:
     sockets = ExaminationSockets(spec)
     with contextlib.closing(sockets):
         try:
-            connection = socket.create_connection((peer, port), CONNECT_SECONDS, (sockets.host, 0))
+            connection = sockets.connection(peer, port)
         except ConnectionRefusedError:
             yield Diagnosis(BAD, "peer", f"nothing listens at {place(peer, port)}",
                           "there: jgroups doctor STACK --listen")
@@ -233,7 +261,7 @@ def _transport(line: DoctorLine, sockets: ExaminationSockets, peer: str) -> Iter
     if not port:
         return
     try:
-        socket.create_connection((peer, port), CONNECT_SECONDS, (sockets.host, 0)).close()
+        sockets.connection(peer, port).close()
         yield Diagnosis(OK, "transport", f"TCP to the transport's port {place(peer, port)} passes")
     except OSError as error:
         yield Diagnosis(BAD, "transport", f"no connection of TCP to the transport's port {place(peer, port)}: "
@@ -242,7 +270,7 @@ def _transport(line: DoctorLine, sockets: ExaminationSockets, peer: str) -> Iter
 
 def _datagrams(line: DoctorLine, sockets: ExaminationSockets) -> Diagnosis:
     """Datagrams of growing sizes, there and back, by IP fragments where they are needed."""
-    where, passed = (line.peer, int(_number(line.ask(ask="datagrams"), "port"))), 0
+    where, passed = sockets.address_of(line.peer, int(_number(line.ask(ask="datagrams"), "port"))), 0
     for nbytes in SIZES:
         token = secrets.token_hex(TOKEN_CHARACTERS // 2)
         for _ in range(TRIES):

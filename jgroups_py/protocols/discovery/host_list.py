@@ -71,12 +71,17 @@ class HostList(Discovery):
 
     def send_request(self, request: Batch) -> None:
         self.latest = request
-        for wanted in self.listed.due(self.now_ns):
+        for wanted in self.listed.due(self.now_ns, self.version()):
             self.count("names_looked_up")
             self.pass_down(wanted)
         oldest_ns = self.now_ns - self.config.dynamic_age_ns
         self.dynamic = {physical: stored_ns for physical, stored_ns in self.dynamic.items() if stored_ns >= oldest_ns}
         self.send_to_all((*self.listed, *self.dynamic), request)
+
+    def version(self) -> int:
+        """The IP version that addresses of names shall have, where a name has both: that of the transport."""
+        own = self.addresses.my_physical()
+        return 6 if own is not None and ":" in own[0] else 4
 
     def send_to_all(self, places: Iterable[PhysicalAddress], request: Batch) -> None:
         mine = self.addresses.my_physical()

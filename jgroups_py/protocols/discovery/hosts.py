@@ -62,12 +62,12 @@ class Hosts:
     def __contains__(self, place: PhysicalAddress) -> bool:
         return place in self._places
 
-    def due(self, now_ns: int) -> list[ResolveName]:
-        """The names to resolve now."""
+    def due(self, now_ns: int, version: int = 4) -> list[ResolveName]:
+        """The names to resolve now, to addresses of that IP version if they have any."""
         wanted = []
         for (name, port), named in self._named.items():
             if named.asked_ns is None or self._is_due(named, named.asked_ns, now_ns):
-                wanted.append(ResolveName(name, port, again=named.asked_ns is not None))
+                wanted.append(ResolveName(name, port, again=named.asked_ns is not None, version=version))
                 named.asked_ns = now_ns
         return wanted
 

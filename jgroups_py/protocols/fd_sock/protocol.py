@@ -99,7 +99,7 @@ class FdSockConfig:
     start_port: int = count(0, most=65535, also=("bind_port",), doc="First port to try; 0: any free one.")
     port_range: int = count(50, doc="How many more ports above start_port are tried.")
     external_addr: str = host("", doc="The address given to other members in place of bind_addr, for a proxy or "
-                              "NAT.")
+                              "NAT; empty: the transport's.")
     external_port: int = count(0, most=65535, doc="The port given to other members, for a proxy or NAT; 0: the "
                                "bound one.")
     connect_timeout_ns: int = duration(
@@ -156,13 +156,14 @@ class FdSock(Protocol):
 
     @on(Connect)
     def on_connect(self, event: Connect) -> None:
-        mine = self.addresses.my_physical()
-        host = self.config.bind_addr or (mine[0] if mine is not None else "")
-        self.emit(Listen(self.stack.net, host, self.config.start_port, self.config.port_range))
+        self.emit(Listen(self.stack.net, self.config.bind_addr, self.config.start_port, self.config.port_range))
 
     @on(Listening)
     def on_listening(self, event: Listening) -> None:
         host, port = event.physical
+        mine = self.addresses.my_physical()
+        if mine is not None and not self.config.bind_addr:
+            host = mine[0]                                   # what the transport tells: perhaps its external_addr
         self.listener = self.config.external_addr or host, self.config.external_port or port
         self.announce(tuple(self.requesters))
         self.requesters.clear()

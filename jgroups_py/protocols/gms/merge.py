@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from jgroups_py.model.address import Address, PhysicalAddress
 from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.events import AddressesKnown, MembersFound, MergeNeeded
+from jgroups_py.model.units import seconds
 from jgroups_py.model.view import MergeView, View, ViewId
 from jgroups_py.protocols.gms.config import GmsConfig
 from jgroups_py.protocols.gms.flush import SILENT_TICKS, Flush, FlushPhase, MergeKey, repeat_ns, ticks_within
@@ -45,6 +46,7 @@ MAX_DOUBLINGS = 4          # of the backoff after merges whose leader did not an
 PARTNER_TRIPS = 8
 MERGE_TRIPS = 2 * PARTNER_TRIPS          # then the leader's group gets ready, and the view has to come
 MOST_TIMEOUTS = 4          # no merge lasts longer than so many merge_timeouts, however far away others claim to be
+CANDIDATE_NS = seconds(2)  # how long a report of another group counts; MERGE3 repeats it
 KEEP_ALIVE_TICKS = 4       # a group that waits for its leader repeats the Cut to its members every so many ticks
 
 
@@ -70,7 +72,8 @@ class MergeAttempt:
 class MergeCoordinator(Component):
     """Both roles in merges: leader (`attempt`) and partner (a flush of the proposer that has a merge key).
 
-    number: of the last merge that was led; candidates: coordinators of other groups to merge with -> their views;
+    number: of the last merge that was led; candidates: coordinators of other groups to merge with -> their views, and
+    when these were reported;
     abandoned: merges in a row whose leader stopped answering while this group was ready; backoff_until_ns: until then
     this group refuses every leader.
     """
@@ -86,7 +89,7 @@ class MergeCoordinator(Component):
         self.round_trips = RoundTrips()
         self.number = 0
         self.attempt: MergeAttempt | None = None
-        self.candidates: dict[Address, ViewId] = {}
+        self.candidates: dict[Address, tuple[ViewId, int]] = {}
         self.abandoned = 0
         self.backoff_until_ns = 0
 
@@ -129,7 +132,7 @@ class MergeCoordinator(Component):
         leader = min(self.me, *others)
         if leader == self.me:
             room = MAX_CANDIDATES - len(self.candidates)
-            self.candidates.update(list(others.items())[:room])
+            self.candidates.update({member: (view_id, self.now_ns) for member, view_id in list(others.items())[:room]})
             self.consider()
         else:
             self.send(MergeProposal(view.id), leader)
@@ -144,7 +147,11 @@ class MergeCoordinator(Component):
     # --- leading ------------------------------------------------------------------------------------------------------
 
     def consider(self) -> None:
-        """Begin a merge if there is a group to merge with and nothing else is under way."""
+        """Begin a merge if there is a group to merge with and nothing else is under way.
+
+        Reports that waited for another merge to end may be out of date. A merge waits up to eight round trips for a
+        coordinator that has left meanwhile, and all groups that are ready stand still with it.
+        """
         view = self.group.view
         if isinstance(view, MergeView):
             self.abandoned = 0                             # a merge succeeded: the backoff ends
@@ -152,7 +159,8 @@ class MergeCoordinator(Component):
             return
         candidates, self.candidates = self.candidates, {}
         assert view is not None
-        partners = {partner: view_id for partner, view_id in candidates.items() if partner not in view}
+        partners = {partner: view_id for partner, (view_id, at_ns) in candidates.items()
+                    if partner not in view and self.now_ns - at_ns <= CANDIDATE_NS}
         if not partners:
             return
         self.number += 1

@@ -122,14 +122,14 @@ class Names(Protocol):
         """From above: answer from the cache of gossip, or give the name to the resolvers."""
         place = None if self.gossip is None else self.gossip.find(event.name, event.port)
         if place is None:
-            self.resolve(event.name, event.port, event.parameter, event.again)
+            self.resolve(event.name, event.port, event.parameter, event.again, event.version)
         else:
             self.pass_up(NameResolved(event.name, event.port, place))
         return STOP
 
-    def resolve(self, name: str, port: int, parameter: str, again: bool) -> None:
+    def resolve(self, name: str, port: int, parameter: str, again: bool, version: int = 4) -> None:
         self.count("names_looked_up")
-        self.emit(Resolve(self.stack.net, name, port, self.config.resolver, parameter, again))
+        self.emit(Resolve(self.stack.net, name, port, self.config.resolver, parameter, again, version))
 
     @on(NameResolved)
     def on_name_resolved(self, event: NameResolved) -> None:

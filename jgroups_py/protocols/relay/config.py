@@ -43,6 +43,9 @@ class RelayConfig:
     backups: int = parsed("1", parse=parse_backups, unit="number or all", doc="How many members after the relay hold "
                           "what it has forwarded until the other sites have it: so many members of a site may crash "
                           "at once, the relay included, and nothing is lost. More costs memory, not messages.")
+    standby: bool = flag(False, doc="true: the member next in line is on the bridge, too, and says nothing there "
+                         "before it is the relay: a relay that dies is replaced without joining the bridge. Costs the "
+                         "bridge one more member of each site.")
     window_bytes: int = size("4M", least="64K", name="window", doc="Bytes on their way to one remote relay; larger "
                              "fills longer links, smaller saves memory at the remote relay.")
     max_window_bytes: int = size("32M", name="max_window", doc="Over a long path more than window may be on its way: "

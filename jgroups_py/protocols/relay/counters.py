@@ -60,7 +60,9 @@ RELAY_COUNTERS = declare(
     drop("non_peer_dropped", "Messages on the bridge from a relay that is not in its view, or has not sent HELLO."),
     drop("non_member_dropped", "RELAY's messages within the site that come from outside the view, or without "
                                "reliability."),
-    drop("from_bridge_while_not_relay", "Messages on the bridge while this member is no relay."),
+    drop("from_bridge_while_not_relay", "Messages on the bridge while this member is no relay; at a standby these are "
+                                        "HELLOs."),
+    counter("standby_took_over", "How often this member became the relay while it waited on the bridge."),
     drop("foreign_claims_dropped", "Messages on the bridge in which a site speaks of sites, members or origins that "
                                    "are not its own."),
     drop("unknown_site_dropped", "Messages of relays of sites that the trust file does not list or has revoked, or "

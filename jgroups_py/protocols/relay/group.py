@@ -11,7 +11,8 @@ from jgroups_py.stack.protocol import on
 class LocalGroup(RelayPart):
     """The first of RELAY's parts: when another one handles a view change, the new view stands here already.
 
-    previous: the view before this one, None in the first; was_relay: whether this member was the relay in it.
+    previous: the view before this one, None in the first; was_relay: whether this member was the relay in it;
+    is_standby: whether it is the one that becomes the relay if the relay dies, and waits on the bridge for that.
     """
 
     def __init__(self, layer: RelayPort) -> None:
@@ -19,6 +20,7 @@ class LocalGroup(RelayPart):
         self.view = View(ViewId(0, self.me), (self.me,))          # until the first ViewChange
         self.has_view = False
         self.is_relay = False
+        self.is_standby = False
         self.previous: View | None = None
         self.was_relay = False
 
@@ -28,6 +30,7 @@ class LocalGroup(RelayPart):
         self.was_relay = self.is_relay
         self.view, self.has_view = event.view, True
         self.is_relay = event.view.coordinator == self.me
+        self.is_standby = self.config.standby and event.view.members[1:2] == (self.me,)
 
     @property
     def relay_changed(self) -> bool:

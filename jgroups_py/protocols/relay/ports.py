@@ -189,9 +189,11 @@ class ClockPort(ABC):
 # --- outbound -------------------------------------------------------------------------------------------------------
 
 class BridgePort(ABC):
-    """The bridge. wanted: this member is to be on it; view, own_address: None while it is not."""
+    """The bridge. wanted: this member is to be on it as relay; waits: it is on it as standby; view, own_address: None
+    while it is not there as relay."""
 
     wanted: bool
+    waits: bool
     view: View | None
     own_address: Address | None
 

@@ -22,6 +22,7 @@ RELAY consists of parts, each with tables of its own. This file lists them; it o
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 from jgroups_py.model.address import Address
@@ -75,6 +76,12 @@ from jgroups_py.stack.component import Component, Receiver
 from jgroups_py.stack.protocol import Protocol
 
 P = TypeVar("P", bound=Component)
+
+
+@cache
+def places_of_parts(components: tuple[type[Component], ...]) -> dict[type[Component], int]:
+    """Class of a part -> its place; the same for all layers, so cached: each layer asks for thirty when it starts."""
+    return {kind: place for place, kind in enumerate(components)}
 
 
 class Relay(Protocol, SiteReporter, MulticastNumbers):
@@ -142,7 +149,9 @@ class Relay(Protocol, SiteReporter, MulticastNumbers):
 
     def part(self, kind: type[P]) -> P:
         """The part of this class."""
-        return next(part for part in self.parts if isinstance(part, kind))
+        found = self.parts[places_of_parts(self.components)[kind]]
+        assert isinstance(found, kind)
+        return found
 
     def announce(self, announcement: RelayAnnouncement) -> None:
         """Call all handlers of an announcement, in the order of `components`, before this returns."""

@@ -259,13 +259,13 @@ class Probing(MembershipUpdates):
     @on(Connect)
     def connecting(self, event: Connect) -> None:
         """Open a listener for the links of other members; transports with streams have one of their own."""
-        mine = self.addresses.my_physical()
-        if self.config.link_pings and self.streams is None and mine is not None:
-            self.emit(Listen(self.stack.net, mine[0], self.config.link_port, LINK_PORTS))
+        if self.config.link_pings and self.streams is None:
+            self.emit(Listen(self.stack.net, "", self.config.link_port, LINK_PORTS))
 
     @on(Listening)
     def listening(self, event: Listening) -> None:
-        self.listener = event.physical
+        mine = self.addresses.my_physical()
+        self.listener = event.physical if mine is None else (mine[0], event.physical[1])
         if self.my_name:
             self.announce_change()
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from ipaddress import IPv4Address
+from ipaddress import ip_address
 from typing import ClassVar
 
 import attrs
@@ -65,11 +65,27 @@ def of_other_version(version: int) -> str:
 
 
 def is_ip_multicast(text: str) -> bool:
-    """Whether `text` is an IPv4 multicast address."""
+    """Whether `text` is an IP multicast address. One with a scope is none: bind_addr says which link is meant.
+
+    >>> [is_ip_multicast(text) for text in ("239.8.8.8", "ff12::8:8:8", "10.0.0.1", "fd00::1", "ff12::8%eth0")]
+    [True, True, False, False, False]
+    """
     try:
-        return IPv4Address(text).is_multicast
+        return "%" not in text and ip_address(text).is_multicast
     except ValueError:
         return False
+
+
+def ip_version(text: str) -> int:
+    """The version of a literal IP address, in brackets or not; 0: it is a name, or a word for an interface.
+
+    >>> ip_version("[::1]"), ip_version("fe80::1%eth0"), ip_version("10.0.0.1"), ip_version("site_local")
+    (6, 6, 4, 0)
+    """
+    try:
+        return ip_address(text.removeprefix("[").removesuffix("]")).version
+    except ValueError:
+        return 0
 
 
 @attrs.frozen
@@ -118,7 +134,8 @@ class TransportConfig:
                         "not supported; bind_addr selects the interface"),
     }
 
-    bind_addr: str = text("127.0.0.1", doc="The IP address of the interface to send and receive on; also "
+    bind_addr: str = text("127.0.0.1", doc="The IP address of the interface to send and receive on, IPv4 or IPv6 "
+                          "(a link-local one with its interface: fe80::1%eth0); also "
                           "\"loopback\" and \"site_local\", \"global\", \"match-interface:NAME\" as in JGroups.")
     bind_port: int = count(0, most=65535, doc="First port to try; 0: any free port.")
     port_range: int = count(10, doc="How many further ports above bind_port are tried if it is in use.")
@@ -138,7 +155,8 @@ class TransportConfig:
 class UdpConfig(TransportConfig):
     """UDP with IP multicast."""
 
-    mcast_addr: str = text("239.8.8.8", also=("mcast_group_addr",), doc="IP multicast address of the group.")
+    mcast_addr: str = text("239.8.8.8", also=("mcast_group_addr",), doc="IP multicast address of the group; its "
+                          "version is that of bind_addr.")
     mcast_port: int = count(45588, least=1, most=65535, doc="Port of the multicast address.")
     ip_ttl: int = count(0, most=255, also=("mcast_ttl",), doc="How many routers multicasts may pass; 0: this host.")
     ip_mcast: bool = flag(True, doc="false: a multicast is sent to each member separately; discovery then needs "
@@ -153,7 +171,13 @@ class UdpConfig(TransportConfig):
             object.__setattr__(self, "max_bundle_bytes", MAX_DATAGRAM_BYTES)
         if self.ip_mcast and not is_ip_multicast(self.mcast_addr):
             raise ConfigError(f"mcast_addr {self.mcast_addr!r} is not an IP multicast address (224.0.0.0 to "
-                              "239.255.255.255)")
+                              "239.255.255.255, or ff00::/8 without a scope)")
+        if self.ip_mcast and ip_version(self.bind_addr) not in (0, ip_version(self.mcast_addr)):
+            raise ConfigError(f"bind_addr {self.bind_addr} and mcast_addr {self.mcast_addr} are of different IP "
+                              "versions; set both, as to fd00::1 and ff15::8:8:8, or to 10.0.0.1 and 239.8.8.8")
+        if self.ip_mcast and (self.external_addr or self.external_port):
+            raise ConfigError("external_addr and external_port are of no use with IP multicast, which no proxy or NAT "
+                              "passes on: members send to the source of a datagram; use TCP, or ip_mcast=false")
 
 
 @attrs.frozen
@@ -274,7 +298,8 @@ class Transport(BaseTransport):
     @on(ResolveName)
     def on_resolve_name(self, event: ResolveName) -> None:
         """No layer above resolves names: the system does, on another thread, as it may take seconds."""
-        self.emit(Resolve(self.stack.net, event.name, event.port, SYSTEM_RESOLVER, event.parameter, event.again))
+        self.emit(Resolve(self.stack.net, event.name, event.port, SYSTEM_RESOLVER, event.parameter, event.again,
+                          event.version))
 
     @timer("age")
     def forget_non_members(self) -> None:

@@ -19,7 +19,12 @@ from jgroups_py.runtime.name_resolution.resolvers import find_places, make_resol
 log = logging.getLogger("jgroups_py")
 
 THREADS = 4
-Key = tuple[int, str, int, Chain]
+Key = tuple[int, str, int, Chain, int]
+
+
+def key_of(request: Resolve) -> Key:
+    """What makes two requests the same one."""
+    return request.net, request.name, request.port, request.chain, request.version
 
 
 class Resolving:
@@ -35,7 +40,7 @@ class Resolving:
 
     def ask(self, request: Resolve) -> None:
         """Resolve a name; returns at once."""
-        key = request.net, request.name, request.port, request.chain
+        key = key_of(request)
         with self._lock:
             if key in self._in_progress:
                 return
@@ -55,7 +60,7 @@ class Resolving:
                 request = self._waiting.popleft()
             places = self._find(request)
             with self._lock:
-                del self._in_progress[request.net, request.name, request.port, request.chain]
+                del self._in_progress[key_of(request)]
             self._answer(request.net, NameResolved(
                 request.name, request.port, places[0] if places else None, places[1:]))
 
@@ -65,7 +70,8 @@ class Resolving:
                 resolvers = self._chains.get(request.chain)
                 if resolvers is None:
                     resolvers = self._chains[request.chain] = make_resolvers(request.chain)
-            return find_places(resolvers, request.name, request.port, request.parameter, request.again)
+            return find_places(resolvers, request.name, request.port, request.parameter, request.again,
+                               request.version)
         except Exception:
             log.exception("a resolver raised while it looked for %s:%d", request.name, request.port)
             return ()

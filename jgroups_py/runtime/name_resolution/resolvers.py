@@ -18,6 +18,7 @@ from jgroups_py.model.name_resolution import (
     parse_table,
     split_place,
 )
+from jgroups_py.model.text import place as place_text
 
 MAX_FILE_BYTES = 1 << 20
 
@@ -26,16 +27,26 @@ class DnsResolver(NameResolver):
     """The system's resolver: /etc/hosts, DNS, or what else it is configured for. May block for many seconds."""
 
     def resolve(self, host: str, parameter: str, again: bool) -> str | None:
-        """The first address."""
-        return next(iter(self.resolve_all(host, parameter, again)), None)
+        """The first address, of IPv4 if there is one."""
+        return next(iter(self.resolve_version(host, 4, parameter, again)), None)
 
     def resolve_all(self, host: str, parameter: str, again: bool) -> Sequence[str]:
-        """All addresses; IPv4 only, as the transports are."""
+        """All addresses: those of IPv4, then those of IPv6."""
+        return (*self._addresses(host, socket.AF_INET), *self._addresses(host, socket.AF_INET6))
+
+    def resolve_version(self, host: str, version: int, parameter: str, again: bool) -> Sequence[str]:
+        """One question; a second one if there are no addresses of that version. So a name server that leaves questions
+        for one version without an answer holds up nobody who uses the other one."""
+        first, other = (socket.AF_INET6, socket.AF_INET) if version == 6 else (socket.AF_INET, socket.AF_INET6)
+        return self._addresses(host, first) or self._addresses(host, other)
+
+    def _addresses(self, host: str, family: socket.AddressFamily) -> tuple[str, ...]:
         try:
-            found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_DGRAM)
+            found = socket.getaddrinfo(host, None, family, socket.SOCK_DGRAM)
         except (OSError, ValueError):                        # unknown, or not a valid name
             return ()
-        return list(dict.fromkeys(str(place[0]) for *_, place in found))
+        # A scope means something to this host's resolver only; sockets take that of bind_addr.
+        return tuple(dict.fromkeys(str(place[0]).partition("%")[0] for *_, place in found))
 
 
 class TableResolver(NameResolver):
@@ -50,7 +61,7 @@ class TableResolver(NameResolver):
         found = self.table().get(host)
         if found is None:
             return name
-        return "{}:{}".format(*split_place(found, port))
+        return place_text(*split_place(found, port))
 
     def resolve(self, host: str, parameter: str, again: bool) -> str | None:
         return host if is_address(host) else None
@@ -95,15 +106,16 @@ def make_resolvers(chain: Chain) -> list[NameResolver]:
 
 
 def find_places(
-    resolvers: Sequence[NameResolver], name: str, port: int, parameter: str, again: bool,
+    resolvers: Sequence[NameResolver], name: str, port: int, parameter: str, again: bool, version: int = 4,
 ) -> tuple[PhysicalAddress, ...]:
     """Where the first resolver that knows `name` finds it: each address once; none if no resolver does."""
     for resolver in resolvers:
         try:
-            host, at = split_place(resolver.lookup(f"{name}:{port}", parameter, again))
+            host, at = split_place(resolver.lookup(place_text(name, port), parameter, again))
         except ConfigError:                                  # a malformed row of a table
             continue
-        addresses = (host,) if is_address(host) else resolver.resolve_all(host, parameter, again)
+        addresses = (host,) if is_address(host) else resolver.resolve_version(host, version, parameter,
+                                                                                         again)
         places = [(address, at) for address in islice(addresses, MAX_ADDRESSES) if is_address(address)]
         if places:
             return tuple(dict.fromkeys(places))

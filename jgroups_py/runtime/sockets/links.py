@@ -22,11 +22,13 @@ from jgroups_py.model.address import ADDRESS_BYTES, PhysicalAddress
 from jgroups_py.model.counters import counter, declare, drop, table
 from jgroups_py.model.events import Event, LinkDown, LinkUp, Listening
 from jgroups_py.model.outputs import Listen, OpenLink
+from jgroups_py.model.text import place as place_text
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.runtime.loop import Loop, Task
 from jgroups_py.runtime.poller import READ, WRITE
 from jgroups_py.runtime.sockets.destinations import UNSENDABLE, Places, error_name
 from jgroups_py.runtime.sockets.interfaces import resolve
+from jgroups_py.runtime.sockets.ip import family, physical
 from jgroups_py.runtime.sockets.listener import Acceptor, share_of_descriptors
 from jgroups_py.runtime.sockets.udp import bound_in_range
 from jgroups_py.system.drops import LoggedCounters
@@ -54,7 +56,10 @@ class Link:
 
 
 class Links:
-    """The listener and the links of one stack; `notify` passes events up that stack."""
+    """The listener and the links of one stack; `notify` passes events up that stack.
+
+    host: what the transport has bound, where the listener is too unless a request names another address.
+    """
 
     COUNTERS = declare(
         *Places.COUNTERS,
@@ -65,7 +70,9 @@ class Links:
         drop("stray_bytes_dropped", "Bytes received on connections which carry nothing after the greeting."),
     )
 
-    def __init__(self, loop: Loop, me: bytes, notify: Callable[[Event], None]) -> None:
+    def __init__(
+        self, loop: Loop, me: bytes, notify: Callable[[Event], None], host: str = "127.0.0.1",
+    ) -> None:
         assert len(me) == ADDRESS_BYTES, "the greeting is an address"
         self.loop = loop
         self.me = me
@@ -76,7 +83,8 @@ class Links:
         self._accepted: dict[socket.socket, None] = {}
         self._silent: dict[socket.socket, int] = {}          # without KNOCK so far -> closed then; oldest first
         self._silence_timer: Task | None = None                       # runs when the oldest of them is due
-        self._places = Places(self.counters)
+        self._host = host
+        self._places = Places(self.counters, host=host)
         self._links: dict[int, Link] = {}
 
     # --- the listener -----------------------------------------------------------------------------------------------
@@ -84,16 +92,16 @@ class Links:
     def listen(self, request: Listen) -> None:
         """Open the listener; Listening follows. Raises OSError or ConfigError."""
         self._close_listener()
-        listener = bound_in_range(socket.SOCK_STREAM, resolve(request.host), request.port, request.port_range)
+        host = resolve(request.host) if request.host else self._host
+        listener = bound_in_range(socket.SOCK_STREAM, host, request.port, request.port_range)
         self._listener = Acceptor(self.loop, listener, self.counters, self._accept)
-        host, port = listener.getsockname()
-        self._notify(Listening((host, port)))
+        self._notify(Listening(physical(listener.getsockname())))
 
     def _accept(self, sock: socket.socket, place: PhysicalAddress) -> None:
         if len(self._accepted) >= self._most_accepted:
             self._make_room()
         if len(self._accepted) >= self._most_accepted:
-            self.counters.drop("links_refused", f"{place[0]}:{place[1]} connects, and there are too many links")
+            self.counters.drop("links_refused", f"{place_text(*place)} connects, and there are too many links")
             return sock.close()
         self._accepted[sock] = None
         self._silent[sock] = self.loop.now_ns + SILENT_NS
@@ -174,7 +182,7 @@ class Links:
             link.retry = self.loop.later(UNANSWERED_NS, lambda: self._connect(link, to))
             return None
         try:
-            link.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            link.sock = socket.socket(family(place[0]), socket.SOCK_STREAM)
             link.sock.setblocking(False)
             code = link.sock.connect_ex(place)
         except UNSENDABLE as error:                          # no descriptor left, or an invalid port

@@ -15,6 +15,7 @@ from jgroups_py.model.units import millis
 from jgroups_py.runtime.loop import Loop, Task
 from jgroups_py.runtime.poller import READ
 from jgroups_py.runtime.sockets.destinations import error_name
+from jgroups_py.runtime.sockets.ip import physical
 
 try:
     import resource
@@ -66,7 +67,7 @@ class Acceptor:
                 self._rest = self._loop.later(REST_NS, self._go_on)
             return
         sock.setblocking(False)
-        self._accepted(sock, place)
+        self._accepted(sock, physical(place))
 
     def _go_on(self) -> None:
         self._rest = None

@@ -44,13 +44,13 @@ class Net:
             self.sockets = TcpMesh(loop, config, received, note)
         elif isinstance(config, BothKinds):
             listener, self.sockets = both_kinds(config, lambda udp: UdpSockets(loop, udp, me, received, note))
-            self.streams = StreamSockets(loop, listener, notify)
+            self.streams = StreamSockets(loop, listener, notify, self.sockets.host)
         elif isinstance(config, Datagrams):
             self.sockets = UdpSockets(loop, datagrams_only(config, config.bind_port, config.port_range), me, received,
                                       note)
         else:
             raise ConfigError(f"there are no sockets for a transport configured by {type(config).__name__}")
-        self.links = Links(loop, me, notify)
+        self.links = Links(loop, me, notify, self.sockets.host)
 
     def carry_out(self, request: LinkOrStream) -> None:
         """Carry out a layer's output about links and streams."""

@@ -11,9 +11,11 @@ from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.counters import counter, declare, drop, table
 from jgroups_py.model.events import Event, StreamClosed, StreamData, StreamOpened
 from jgroups_py.model.outputs import CloseStream, OpenStream, WriteStream
+from jgroups_py.model.text import place as place_text
 from jgroups_py.runtime.loop import Loop
 from jgroups_py.runtime.poller import READ, WRITE
 from jgroups_py.runtime.sockets.destinations import UNSENDABLE, Places, error_name
+from jgroups_py.runtime.sockets.ip import family
 from jgroups_py.runtime.sockets.listener import Acceptor, share_of_descriptors
 from jgroups_py.system.drops import LoggedCounters
 
@@ -36,7 +38,7 @@ class _Stream:
 
 
 class StreamSockets:
-    """The streams of one stack; `listener` is bound, `notify` passes events up the stack."""
+    """The streams of one stack; `listener` is bound, to `host`; `notify` passes events up the stack."""
 
     COUNTERS = declare(
         *Places.COUNTERS,
@@ -45,19 +47,21 @@ class StreamSockets:
         drop("streams_refused", "Connections closed at once: there are too many."),
     )
 
-    def __init__(self, loop: Loop, listener: socket.socket, notify: Callable[[Event], None]) -> None:
+    def __init__(
+        self, loop: Loop, listener: socket.socket, notify: Callable[[Event], None], host: str = "127.0.0.1",
+    ) -> None:
         self.loop = loop
         self.counters = LoggedCounters(table(self.COUNTERS))
         self._notify = notify
         self._streams: dict[int, _Stream] = {}
         self._accepted = 0                                   # how many were, ever
         self._most_accepted = share_of_descriptors(MAX_ACCEPTED)
-        self._places = Places(self.counters)
+        self._places = Places(self.counters, host=host)
         self._acceptor = Acceptor(loop, listener, self.counters, self._accept)
 
     def _accept(self, sock: socket.socket, place: PhysicalAddress) -> None:
         if sum(number < 0 for number in self._streams) >= self._most_accepted:
-            self.counters.drop("streams_refused", f"{place[0]}:{place[1]} connects, and there are too many streams")
+            self.counters.drop("streams_refused", f"{place_text(*place)} connects, and there are too many streams")
             return sock.close()
         self._accepted += 1
         stream = self._streams[-self._accepted] = _Stream(-self._accepted, sock, connected=True)
@@ -73,7 +77,7 @@ class StreamSockets:
         try:
             if place is None:
                 raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
-            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            sock = socket.socket(family(place[0]), socket.SOCK_STREAM)
         except OSError as error:
             self.counters.add(f"connect_{error_name(error)}")
             why = StreamClosed(request.stream, error.strerror or "")

@@ -19,12 +19,14 @@ import zmq
 from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.counters import counter, declare, drop, table
 from jgroups_py.model.text import is_host
+from jgroups_py.model.text import place as place_text
 from jgroups_py.model.units import NS_PER_MS, NS_PER_S, millis, seconds
 from jgroups_py.protocols.transport.protocol import TcpConfig
 from jgroups_py.runtime.loop import Loop, Task
 from jgroups_py.runtime.poller import READ
 from jgroups_py.runtime.sockets.destinations import UNSENDABLE, Places, error_name
 from jgroups_py.runtime.sockets.interfaces import resolve
+from jgroups_py.runtime.sockets.ip import SocketAddress, physical, split_scope
 from jgroups_py.runtime.sockets.listener import share_of_descriptors
 from jgroups_py.system.drops import LoggedCounters
 
@@ -79,7 +81,7 @@ class Peer:
 
     __slots__ = ("place", "socket", "used_ns", "waiting", "waiting_bytes", "watched")
 
-    def __init__(self, place: PhysicalAddress, socket: zmq.Socket[bytes], now_ns: int) -> None:
+    def __init__(self, place: SocketAddress, socket: zmq.Socket[bytes], now_ns: int) -> None:
         self.place = place
         self.socket = socket
         self.used_ns = now_ns
@@ -116,22 +118,23 @@ class TcpMesh:
         self._received = received
         self._note = note
         self._context = ZmqContext.of(loop)
-        self._peers: dict[PhysicalAddress, Peer] = {}        # by the address in numbers
+        self._peers: dict[SocketAddress, Peer] = {}          # by the address in numbers
         self._most_peers = share_of_descriptors(MAX_PEERS)
         self._known: dict[bytes, PhysicalAddress | None] = {}     # routing id -> where its owner receives
-        self._places = Places(self.counters)
         self._warned: dict[str, None] = {}                   # errors that have been logged once
         self._joined: tuple[Buffers, Data] = ([], b"")            # the last frame, for all peers of a multicast
         self._router = self._context.socket(zmq.ROUTER)
         self._monitor: zmq.Socket[bytes] | None = None
         try:
-            host = resolve(config.bind_addr)
+            self.host = resolve(config.bind_addr)
+            self._places = Places(self.counters, host=self.host)
             self._set_up_router()
-            port = self._bind(host)
+            port = self._bind(self.host)
         except Exception:
             self._router.close(0)
             raise
-        self.physical: PhysicalAddress = (config.external_addr or host, config.external_port or port)
+        self.physical: PhysicalAddress = (config.external_addr or split_scope(self.host)[0],
+                                          config.external_port or port)
         loop.watch(int(self._router.get(zmq.FD)), READ, self._read)
         self._watch_handshakes()
         self._retry: Task | None = None
@@ -144,16 +147,16 @@ class TcpMesh:
         router.set(zmq.MAXMSGSIZE, max(LARGEST_FRAME, 2 * config.max_bundle_bytes))
         router.set(zmq.BACKLOG, BACKLOG)
         router.set(zmq.LINGER, 0)
-        self._set_common(router)
+        self._set_common(router, self.host)
         if config.recv_buf_bytes:
             router.set(zmq.RCVBUF, config.recv_buf_bytes)
 
-    def _set_common(self, sock: zmq.Socket[bytes]) -> None:
+    def _set_common(self, sock: zmq.Socket[bytes], host: str) -> None:
         """Probes are the system's: ZeroMQ's own (HEARTBEAT_IVL) end the whole process with a failed assertion if one
         is due on a connection that broke while its frames waited to be read (libzmq issues 4364 and 4767)."""
         heartbeat_ns = self.config.heartbeat_ns
         sock.set(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
-        sock.set(zmq.IPV6, 0)
+        sock.set(zmq.IPV6, int(":" in host))
         if heartbeat_ns:
             probe_s = max(1, round(heartbeat_ns / NS_PER_S))
             sock.set(zmq.TCP_KEEPALIVE, 1)
@@ -164,16 +167,14 @@ class TcpMesh:
 
     def _bind(self, host: str) -> int:
         first, extra = self.config.bind_port, self.config.port_range
-        if not first:
-            self._router.bind(f"tcp://{host}:*")
-            return int(self._router.get_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
-        for port in range(first, first + extra + 1):
+        ports = range(first, first + extra + 1) if first else ("*",)
+        for port in ports:
             try:
-                self._router.bind(f"tcp://{host}:{port}")
-                return port
+                self._router.bind(f"tcp://{bracketed(host)}:{port}")
+                return int(self._router.get_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
             except zmq.ZMQError as error:
-                if error.errno != zmq.EADDRINUSE or port == first + extra:
-                    text = f"cannot bind {host}:{first} (port_range {extra}): {error.strerror}"
+                if error.errno != zmq.EADDRINUSE or port == ports[-1]:
+                    text = f"cannot bind {place_text(host, first)} (port_range {extra}): {error.strerror}"
                     raise OSError(error.errno, text) from error
         raise AssertionError("the last port either binds or raises")
 
@@ -257,15 +258,15 @@ class TcpMesh:
             self._drop_unsent(error, place)
         return None
 
-    def _drop_unsent(self, error: Exception, to: PhysicalAddress) -> None:
+    def _drop_unsent(self, error: Exception, to: SocketAddress) -> None:
         """Drop a frame: ZeroMQ refuses the destination, no descriptor is left, and so on."""
         name = error_name(error)
-        self.counters.drop(f"send_{name}_dropped", f"to {to[0]}:{to[1]}: {error}")
+        self.counters.drop(f"send_{name}_dropped", f"to {place_text(*physical(to))}: {error}")
         if name not in self._warned:
             self._warned[name] = None
-            self._note("warning", f"cannot send to {to[0]}:{to[1]}: {error}")
+            self._note("warning", f"cannot send to {place_text(*physical(to))}: {error}")
 
-    def _new_peer(self, place: PhysicalAddress) -> Peer:
+    def _new_peer(self, place: SocketAddress) -> Peer:
         if len(self._peers) >= self._most_peers:
             # Made-up addresses in received frames fill the table with peers that are used once; those in use stay.
             by_use = sorted(self._peers, key=lambda to: self._peers[to].used_ns)
@@ -275,7 +276,7 @@ class TcpMesh:
         peer = self._peers[place] = Peer(place, self._dealer(place), self.loop.now_ns)
         return peer
 
-    def _dealer(self, to: PhysicalAddress) -> zmq.Socket[bytes]:
+    def _dealer(self, to: SocketAddress) -> zmq.Socket[bytes]:
         config = self.config
         dealer = self._context.socket(zmq.DEALER)
         dealer.set(zmq.ROUTING_ID, make_hello(self.physical))
@@ -285,11 +286,11 @@ class TcpMesh:
         dealer.set(zmq.CONNECT_TIMEOUT, config.connect_timeout_ns // NS_PER_MS)
         dealer.set(zmq.RECONNECT_IVL, max(1, config.reconnect_ns // NS_PER_MS))
         dealer.set(zmq.RECONNECT_IVL_MAX, config.reconnect_max_ns // NS_PER_MS)
-        self._set_common(dealer)
+        self._set_common(dealer, to[0])
         if config.send_buf_bytes:
             dealer.set(zmq.SNDBUF, config.send_buf_bytes)
         try:
-            dealer.connect(f"tcp://{to[0]}:{to[1]}")
+            dealer.connect(endpoint(to))
         except zmq.ZMQError:
             dealer.close(0)
             raise
@@ -299,7 +300,7 @@ class TcpMesh:
     def _queue_frame(self, peer: Peer, data: Data) -> None:
         if peer.waiting_bytes + len(data) > WAIT_BYTES:
             return self.counters.drop("send_queue_full_dropped",
-                                      f"to {peer.place[0]}:{peer.place[1]}, which takes no more")
+                                      f"to {place_text(*physical(peer.place))}, which takes no more")
         peer.waiting.append((self.loop.now_ns, data))
         peer.waiting_bytes += len(data)
         if not peer.watched:
@@ -316,7 +317,7 @@ class TcpMesh:
             while waiting:
                 since_ns, data = waiting[0]
                 if since_ns < oldest_ns:
-                    self.counters.drop("not_connected_dropped", f"to {peer.place[0]}:{peer.place[1]}")
+                    self.counters.drop("not_connected_dropped", f"to {place_text(*physical(peer.place))}")
                 else:
                     send(data, zmq.NOBLOCK, copy=data.__class__ is bytes)
                 waiting.popleft()
@@ -385,6 +386,21 @@ class TcpMesh:
             self._monitor.close(0)
         self.loop.unwatch(int(self._router.get(zmq.FD)))
         self._router.close(0)
+
+
+def bracketed(host: str) -> str:
+    """An IP address as ZeroMQ takes it before a port."""
+    return f"[{host}]" if ":" in host else host
+
+
+def endpoint(place: SocketAddress) -> str:
+    """Where ZeroMQ connects.
+
+    >>> endpoint(("10.0.0.1", 7800)), endpoint(("::1", 7800, 0, 0)), endpoint(("fe80::1", 7800, 0, 2))
+    ('tcp://10.0.0.1:7800', 'tcp://[::1]:7800', 'tcp://[fe80::1%2]:7800')
+    """
+    scope = f"%{place[3]}" if len(place) > 2 and place[3] else ""
+    return f"tcp://{bracketed(place[0] + scope)}:{place[1]}"
 
 
 def make_hello(physical: PhysicalAddress) -> bytes:

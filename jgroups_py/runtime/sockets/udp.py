@@ -9,18 +9,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import socket
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.counters import counter, declare, drop, table
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.text import place as place_text
 from jgroups_py.model.units import show_size
 from jgroups_py.protocols.transport.protocol import UdpConfig
 from jgroups_py.runtime.loop import Loop
 from jgroups_py.runtime.poller import READ, WRITE
 from jgroups_py.runtime.sockets.destinations import UNSENDABLE, Places, error_name
-from jgroups_py.runtime.sockets.interfaces import resolve
+from jgroups_py.runtime.sockets.interfaces import interface_number, resolve
+from jgroups_py.runtime.sockets.ip import SocketAddress, family, physical, socket_address, split_scope, version
+from jgroups_py.runtime.sockets.multicast import join, send_from, shared_socket
 from jgroups_py.runtime.sockets.own_multicast_filter import ignore_own
 from jgroups_py.system.drops import LoggedCounters
 
@@ -31,8 +34,6 @@ READS_PER_ROUND = 64                        # datagrams of one socket in one rou
 MAX_BUFFERS = 512                           # buffers the system gathers at once (IOV_MAX is 1024 on Linux)
 MAX_DATAGRAM = 65536
 OUTGOING_BYTES = 4 << 20                    # what waits for the system to take it, at most
-LINUX = sys.platform.startswith("linux")
-IP_MULTICAST_ALL = 49                       # Linux: 0 = only groups that this very socket joined
 
 
 class UdpSockets:
@@ -59,21 +60,27 @@ class UdpSockets:
         self.counters = LoggedCounters(table(self.COUNTERS))
         self._received = received
         self._note = note
-        self._outgoing: deque[tuple[Buffers, PhysicalAddress]] = deque()
+        self._outgoing: deque[tuple[Buffers, SocketAddress]] = deque()
         self._outgoing_bytes = 0
         self._warned: dict[str, None] = {}                   # errors that have been logged once
-        self._places = Places(self.counters)
-        self._group: PhysicalAddress = (config.mcast_addr, config.mcast_port)
-        self._host = resolve(config.bind_addr)
+        self.host = resolve(config.bind_addr, version(config.mcast_addr) if config.ip_mcast else 0)
+        if config.ip_mcast and self.host == "::1":
+            raise ConfigError(f"bind_addr {config.bind_addr!r}: the loopback interface has no IPv6 multicast; "
+                              "bind_addr=127.0.0.1 with an IPv4 mcast_addr, the address of another interface, or TCP")
+        self._interface = interface_number(self.host)        # used with IPv6 only
+        self._group = socket_address(config.mcast_addr, config.mcast_port, self._interface)
+        self._places = Places(self.counters, host=self.host, one_version=True)
         self._multicast: socket.socket | None = None
-        self._unicast = bound_in_range(socket.SOCK_DGRAM, self._host, config.bind_port, config.port_range)
+        self._unicast = bound_in_range(socket.SOCK_DGRAM, self.host, config.bind_port, config.port_range)
+        self._datagrams = self._datagrams_6 if family(self.host) == socket.AF_INET6 else self._datagrams_4
         try:
             self._set_up(config, me)
         except OSError:
             self.close()
             raise
         port = int(self._unicast.getsockname()[1])
-        self.physical: PhysicalAddress = (config.external_addr or self._host, config.external_port or port)
+        self.physical: PhysicalAddress = (config.external_addr or split_scope(self.host)[0],
+                                          config.external_port or port)
 
     def _set_up(self, config: UdpConfig, me: bytes) -> None:
         self._buffer(self._unicast, socket.SO_RCVBUF, config.ucast_recv_buf_bytes, "ucast_recv_buf_size")
@@ -82,14 +89,10 @@ class UdpSockets:
         self.loop.watch(self._unicast, READ, self._read_unicast)
         if not config.ip_mcast:
             return
-        interface = socket.inet_aton(self._host)
-        self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
-        self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, config.ip_ttl)
-        self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+        send_from(self._unicast, self.host, self._interface, config.ip_ttl)
         self._multicast = shared_socket(self._group)
         ignore_own(self._multicast, me)
-        self._multicast.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
-                                   socket.inet_aton(config.mcast_addr) + interface)
+        join(self._multicast, config.mcast_addr, self.host, self._interface)
         self._buffer(self._multicast, socket.SO_RCVBUF, config.mcast_recv_buf_bytes, "mcast_recv_buf_size")
         self.loop.watch(self._multicast, READ, self._read_multicast)
 
@@ -118,22 +121,23 @@ class UdpSockets:
             self._drop_unsent(error, buffers, place)
         return None
 
-    def _drop_unsent(self, error: Exception, buffers: Buffers, to: PhysicalAddress) -> None:
+    def _drop_unsent(self, error: Exception, buffers: Buffers, to: SocketAddress) -> None:
         if isinstance(error, BlockingIOError):
             self.loop.watch(self._unicast, READ | WRITE, self._write_and_read)
             return self._queue_datagram(buffers, to)
         # ENOBUFS, EPERM, ENETUNREACH, ECONNREFUSED (a port at a peer was closed before), ...: the datagram is dropped.
         name = error_name(error)
-        self.counters.drop(f"send_{name}_dropped", f"to {to[0]}:{to[1]}: {error}")
+        self.counters.drop(f"send_{name}_dropped", f"to {place_text(*physical(to))}: {error}")
         if name not in self._warned:
             self._warned[name] = None
-            self._note("warning", f"cannot send to {to[0]}:{to[1]}: {error}")
+            self._note("warning", f"cannot send to {place_text(*physical(to))}: {error}")
         return None
 
-    def _queue_datagram(self, buffers: Buffers, to: PhysicalAddress) -> None:
+    def _queue_datagram(self, buffers: Buffers, to: SocketAddress) -> None:
         nbytes = sum(map(len, buffers))
         if self._outgoing_bytes + nbytes > OUTGOING_BYTES:
-            return self.counters.drop("send_queue_full_dropped", f"to {to[0]}:{to[1]}: the system takes no more")
+            return self.counters.drop("send_queue_full_dropped",
+                                      f"to {place_text(*physical(to))}: the system takes no more")
         self._outgoing_bytes += nbytes
         return self._outgoing.append((buffers, to))
 
@@ -170,7 +174,7 @@ class UdpSockets:
         for _ in frames:                    # not consumed (no node): the socket would stay readable
             pass
 
-    def _datagrams(self, sock: socket.socket, most: int) -> Iterator[tuple[bytes, PhysicalAddress]]:
+    def _datagrams_4(self, sock: socket.socket, most: int) -> Iterator[tuple[bytes, PhysicalAddress]]:
         """What can be read now. Each datagram is read when it is asked for, so that it is cut into messages while the
         processor's caches have it, and its memory is used again for the next one."""
         receive = sock.recvfrom
@@ -182,6 +186,11 @@ class UdpSockets:
         except OSError as error:            # the echo of a datagram to a closed port, or the interface went down
             self.counters.add(f"receive_{error_name(error)}")
 
+    def _datagrams_6(self, sock: socket.socket, most: int) -> Iterator[tuple[bytes, PhysicalAddress]]:
+        """The same from a socket of IPv6, which reports a flow label and a scope too."""
+        for data, place in self._datagrams_4(sock, most):
+            yield data, place[:2]
+
     def close(self) -> None:
         """Close both sockets; what waits is lost."""
         for sock in (self._unicast, self._multicast):
@@ -192,18 +201,21 @@ class UdpSockets:
 
 
 def bound_in_range(kind: int, host: str, port: int, port_range: int) -> socket.socket:
-    """A non-blocking IPv4 socket on the first free port of `port` to `port + port_range`; port 0: any.
+    """A non-blocking socket on the first free port of `port` to `port + port_range`; port 0: any.
 
     Raises:
         OSError: none of them is free, or `host` is not an address of this machine.
     """
+    address, scope = split_scope(host)
     last = OSError(errno.EADDRINUSE, "no port to try")
     for candidate in range(port, port + (port_range if port else 0) + 1):
-        sock = socket.socket(socket.AF_INET, kind)
+        sock = socket.socket(family(host), kind)
         try:
+            if sock.family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             if kind == socket.SOCK_STREAM:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.bind((host, candidate))
+            sock.bind(socket_address(address, candidate, scope))
             sock.setblocking(False)
             return sock
         except OSError as error:
@@ -211,25 +223,4 @@ def bound_in_range(kind: int, host: str, port: int, port_range: int) -> socket.s
             last = error
             if error.errno != errno.EADDRINUSE:
                 break
-    raise OSError(last.errno, f"cannot bind {host}:{port} (port_range {port_range}): {last.strerror}")
-
-
-def shared_socket(group: PhysicalAddress) -> socket.socket:
-    """A non-blocking socket on a multicast address and port that other processes may use too.
-
-    Raises:
-        OSError: another process has the port exclusively.
-    """
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if LINUX:
-            sock.setsockopt(socket.IPPROTO_IP, IP_MULTICAST_ALL, 0)
-        elif hasattr(socket, "SO_REUSEPORT"):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        sock.bind(group)
-        sock.setblocking(False)
-    except OSError as error:
-        sock.close()
-        raise OSError(error.errno, f"cannot bind the multicast address {group[0]}:{group[1]}: {error}") from error
-    return sock
+    raise OSError(last.errno, f"cannot bind {place_text(host, port)} (port_range {port_range}): {last.strerror}")

@@ -4,10 +4,12 @@ K5, K6: whoever ever holds the key of a view is in the view in which its members
 opens nothing of before, and one that left or was excluded nothing of after. A coordinator that leaves knows the key of
 the view that it decides, which is replaced at once: GRACE_NS. A process holds what its layers have, and what came in a
 text that it opened. K7: no frame is opened that an insider made in the name of another member (insider.py); K6: nor one
-that a former member made with a key that it remembers.
+that a former member made with a key that it remembers. What an intruder seals is not
+judged: no member reads it.
 """
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Final
 
 from jgroups_py.model.address import Address
@@ -34,7 +36,8 @@ GRACE_NS: Final = seconds(5)
 
 class ViewKeysAttacker(SealedAttacker):
     """holders: key id -> address of those that ever held it -> the first time; used: key id -> the members of the view
-    in which it sealed -> the first and the last time; ids: key of a view -> its id."""
+    in which it sealed, and the name of the process that did -> the first and the last time; ids: key of a view -> its
+    id."""
 
     has_keys = True
     grace_ns = GRACE_NS
@@ -42,7 +45,7 @@ class ViewKeysAttacker(SealedAttacker):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.holders: dict[bytes, dict[Address, int]] = {}
-        self.used: dict[bytes, dict[tuple[Address, ...], tuple[int, int]]] = {}
+        self.used: dict[bytes, dict[tuple[tuple[Address, ...], str], tuple[int, int]]] = {}
         self.ids: dict[bytes, bytes] = {}
         self.insider = Insider(self)
 
@@ -53,8 +56,8 @@ class ViewKeysAttacker(SealedAttacker):
         _, _, stream, key, _, _, _ = read_head(head)
         if stream in OF_VIEWS:
             times = self.used.setdefault(key, {})
-            first_ns, _ = times.get(encrypt.members, (now_ns, now_ns))
-            times[encrypt.members] = first_ns, now_ns
+            first_ns, _ = times.get((encrypt.members, at.process.name), (now_ns, now_ns))
+            times[encrypt.members, at.process.name] = first_ns, now_ns
         self.note_keys(at.process)
 
     def note_keys(self, process: Process) -> None:
@@ -69,13 +72,23 @@ class ViewKeysAttacker(SealedAttacker):
                     self.ids[secret] = key_id(secret)
                 self.holders.setdefault(self.ids[secret], {}).setdefault(gms.me, self.world.now_ns)
 
-    def key_violations(self) -> list[Violation]:
-        """K5, K6: keys that a process held which was not in the view that sealed with it."""
+    def times_of_use(self, uses: dict[tuple[tuple[Address, ...], str], tuple[int, int]], intruders: Container[str],
+                     ) -> dict[tuple[Address, ...], tuple[int, int]]:
+        """Members of a view -> the first and the last time at which one that is no intruder sealed with a key."""
+        times: dict[tuple[Address, ...], tuple[int, int]] = {}
+        for (members, name), (first_ns, last_ns) in uses.items():
+            if name not in intruders:
+                earlier_ns, later_ns = times.get(members, (first_ns, last_ns))
+                times[members] = min(earlier_ns, first_ns), max(later_ns, last_ns)
+        return times
+
+    def key_violations(self, intruders: Container[str] = ()) -> list[Violation]:
+        """K5, K6: keys that a process held which was not in the view that sealed with it. intruders: their names."""
         for process in self.world.all_processes:
             self.note_keys(process)
         name = self.world.history.name
         for key, uses in self.used.items():
-            for members, (first_ns, last_ns) in uses.items():
+            for members, (first_ns, last_ns) in self.times_of_use(uses, intruders).items():
                 for holder, since_ns in self.holders.get(key, {}).items():
                     if holder in members or last_ns - first_ns <= GRACE_NS:
                         continue

@@ -61,7 +61,8 @@ def _check_missed(
     if not isinstance(view, MergeView):
         return
     for sender, number in view.missed.items():
-        if sender not in view:                       # it left or crashed meanwhile, or is apart again
+        # It left or crashed meanwhile, is apart again, or never installs this view.
+        if sender not in view or (sender, view.id) not in own:
             mine[sender] = mine.get(sender, 0) + number
     for member in view.members:
         sent = own.get((member, view.id))

@@ -109,10 +109,12 @@ class Flapping(Action):
 
     def do(self, world: World, start: Starter) -> bool:
         for turn in range(self.times):
-            world.after(turn * (self.down_ns + self.up_ns), self._down, world)
+            world.after(turn * (self.down_ns + self.up_ns), self._down, world, world.heal_count)
         return True
 
-    def _down(self, world: World) -> None:
+    def _down(self, world: World, heal_count: int) -> None:
+        if world.heal_count > heal_count:
+            return                                   # all faults have healed since, the cuts to come as well
         number = world.partition((self.names, self.others), (BRIDGE,))
         world.after(self.down_ns, world.mend_cut, number, (BRIDGE,))
 

@@ -25,6 +25,7 @@ from jgroups_py.simulator.profiles.limits import LimitsProfile
 from jgroups_py.simulator.profiles.mqtt import MqttProfile, MqttSitesProfile
 from jgroups_py.simulator.profiles.operators import OperatorsProfile
 from jgroups_py.simulator.profiles.order import OrderProfile, OrderSitesProfile
+from jgroups_py.simulator.profiles.owners import OwnersProfile
 from jgroups_py.simulator.profiles.receipts import ReceiptsProfile
 from jgroups_py.simulator.profiles.relay import RelayCrashProfile, RelayProfile
 from jgroups_py.simulator.profiles.replicas import ReplicasProfile
@@ -35,6 +36,7 @@ from jgroups_py.simulator.profiles.services import ServicesProfile
 from jgroups_py.simulator.profiles.site_crash import SiteCrashProfile
 from jgroups_py.simulator.profiles.split_brain import SplitBrainProfile
 from jgroups_py.simulator.profiles.split_topics import ScaleTopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile
+from jgroups_py.simulator.profiles.standby import StandbyProfile
 from jgroups_py.simulator.profiles.states import SiteStatesProfile, StatesProfile
 from jgroups_py.simulator.profiles.storm import RelayStormProfile
 from jgroups_py.simulator.profiles.swim import SwimAloneProfile, SwimGroupProfile
@@ -49,11 +51,12 @@ PROFILES: dict[str, type[Profile]] = {
     profile.name: profile for profile in (
         GroupProfile, RelayProfile, RelayCrashProfile, RelayStormProfile, SplitBrainProfile, LimitsProfile,
         ScaleProfile, SiteCrashProfile, OperatorsProfile, InterleavingsProfile, LateProfile, ClocksProfile, WanProfile,
+        StandbyProfile,
         LargeProfile, TopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile, ScaleTopicsProfile,
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
         ViewKeysProfile, CertificatesProfile, UpgradeProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile,
         DictProfile, ReceiptsProfile, AttackerProfile, InsiderProfile, FormerMemberProfile, TokensProfile,
-        CacheProfile, CacheSplitProfile, ServicesProfile, CoordinationProfile, VersionsProfile)}
+        CacheProfile, CacheSplitProfile, ServicesProfile, CoordinationProfile, OwnersProfile, VersionsProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

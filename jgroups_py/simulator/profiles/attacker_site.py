@@ -12,13 +12,14 @@ from random import Random
 
 import attrs
 
+from jgroups_py.model.outputs import BRIDGE
 from jgroups_py.model.units import NS_PER_S, millis, seconds
 from jgroups_py.protocols.relay.sites.trust import FORMAT
 from jgroups_py.simulator import history as h
 from jgroups_py.simulator.attack.site_attacker import SiteAttacker
 from jgroups_py.simulator.checkers import Violation, check
 from jgroups_py.simulator.checkers.sites import site_authority, without_site
-from jgroups_py.simulator.faults.actions import Action, Begin, CrashOf, CrashOfCoordinator, Starter
+from jgroups_py.simulator.faults.actions import Action, Begin, CrashOf, CrashOfCoordinator, Split, Starter
 from jgroups_py.simulator.process import Process
 from jgroups_py.simulator.profiles.base import Plan, in_order, span
 from jgroups_py.simulator.profiles.sites import SitesProfile
@@ -106,9 +107,24 @@ class AttackerSiteProfile(SitesProfile):
         self.revoked_ns = span(rng, 4, 9) if self.trusted and rng.random() < 0.5 else None
         if self.revoked_ns is not None:
             faults.append(Revoke(self.revoked_ns))
+        faults += self.draw_cuts(stop_ns)
         begins = [Begin(rng.randrange(millis(500)), name) for name in self.members]
         messages = self.draw_messages(faults, stop_ns, rng.randint(20, 50), 0.3)
         return Plan(sites, in_order(faults), in_order([*begins, *messages]), stop_ns)
+
+    def draw_cuts(self, stop_ns: int) -> list[Action]:
+        """In every third seed the bridge is cut between the two sites for a while, and a member starts again meanwhile:
+        LON has its address before the other site does."""
+        rng = Random(f"{self.seed}/cuts")
+        if self.seed % 3:
+            return []
+        at_ns, for_ns = rng.randrange(seconds(3), stop_ns - seconds(4)), span(rng, 1, 4)
+        here, there = (names for site, names in self.sites.items() if site != LIAR)
+        name = rng.choice((*here, *there))
+        restart_ns = at_ns + for_ns // 4
+        return [Split(at_ns, (here, there), for_ns, (BRIDGE,)), CrashOf(restart_ns, name),
+                Begin(restart_ns + for_ns // 4, name),
+                SiteAttack(restart_ns + for_ns // 4, self.liar, ("forward", "view", "unicast seen"), 8, for_ns)]
 
     def start(self, world: World, name: str) -> Process:
         world.untrusted[LIAR] = None

@@ -2,6 +2,8 @@
 group, with clocks that run at different rates."""
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 
 from jgroups_py.model.units import millis, seconds
@@ -21,8 +23,9 @@ class CoordinationProfile(GroupProfile):
     application = True
     sizes = (3, 5)
     kinds = (*GROUP_FAULTS, "coordinator", "pause")
-    reaches = ("grants", "grants lost", "writes refused by a fence", "waits withdrawn", "timeouts", "sessions ended",
-               "barriers passed", "items finished", "counters added to", "cells changed", "orphans released")
+    reaches: ClassVar[tuple[str, ...]] = (
+        "grants", "grants lost", "writes refused by a fence", "waits withdrawn", "timeouts", "sessions ended",
+        "barriers passed", "items finished", "counters added to", "cells changed", "orphans released")
 
     def make_plan(self) -> Plan:
         """The plan of profile group, with more operations. An application may take LEAVE_NS to leave, so none leaves

@@ -91,8 +91,12 @@ class SitesProfile(Profile):
         port = 45601 + list(self.plan.sites).index(site)
         hosts = ",".join(f"{world.ip(other)}[7900]" for other in self.members)
         local = self.local_stack(site, port)
-        bridge = stack("bridge", (("bridge_hosts", hosts), ("bridge_port_range", "0")))
+        bridge = self.bridge_stack(hosts)
         return world.start(name, local, f"group of {site}", bridge=bridge, app=app)
+
+    def bridge_stack(self, hosts: str) -> StackSpec:
+        """The stack of the bridge; hosts: where its members may be."""
+        return stack("bridge", (("bridge_hosts", hosts), ("bridge_port_range", "0")))
 
     def local_stack(self, site: str, port: int) -> StackSpec:
         """The stack of a site's members."""

@@ -113,7 +113,8 @@ class TokensProfile(AuthProfile):
             world.give_token(own, EPOCH_NS - seconds(2) if what == EXPIRED else EPOCH_NS + LONG_NS)
             path = token_of(f"{action.name}.pem")
             if what == UNKNOWN:
-                world.files[path] = world.files[path][:-2] + b"00"           # the issuer's tag
+                tag = world.files[path][-2:]                 # the end of the issuer's
+                world.files[path] = world.files[path][:-2] + (b"00" if tag != b"00" else b"ff")
             elif what == COPY:
                 world.files[path] = world.files[token_of(f"{self.members[0]}.pem")]
             if what in (NAME, REVOKED):

@@ -32,4 +32,4 @@ class ViewKeysProfile(AuthProfile):
     def judged(self, world: World, found: list[Violation]) -> list[Violation]:
         attacker = attacker_of(world)
         assert isinstance(attacker, ViewKeysAttacker), "`start` makes it"
-        return [*attacker.key_violations(), *super().judged(world, found)]
+        return [*attacker.key_violations(self.watch.kinds), *super().judged(world, found)]

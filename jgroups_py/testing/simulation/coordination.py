@@ -25,7 +25,8 @@ from jgroups_py.blocks.coordination import (
     WaitTimeoutError,
 )
 from jgroups_py.blocks.coordination.base import BaseGrant
-from jgroups_py.blocks.coordination.core import HeldGrant, SessionCore
+from jgroups_py.blocks.coordination.core import SessionCore
+from jgroups_py.blocks.coordination.grants import HeldGrant
 from jgroups_py.blocks.coordination.machine import CoordinationMachine, GrantWatcher, Key, Wait
 from jgroups_py.blocks.coordination.messages import BARRIER, LOCK, QUEUE, SEMAPHORE, SPACES, GrantResult
 from jgroups_py.blocks.replication.founding import birth_of

@@ -11,7 +11,7 @@ import logging
 import re
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from random import Random
 from typing import Any
 
@@ -299,7 +299,8 @@ class Stage(World):
         finally:
             held, self._held = self._held, None
             for name, dest, payloads, flags, headers in held:
-                self.send(name, dest, payloads, flags, headers)
+                with suppress(ChannelError):                 # a member that has left meanwhile sends nothing
+                    self.send(name, dest, payloads, flags, headers)
 
     def has_settled(self) -> bool:
         """Whether the applications have stopped sending, if the trial provides that."""

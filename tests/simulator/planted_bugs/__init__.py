@@ -16,6 +16,7 @@ from tests.simulator.planted_bugs.hostile import HOSTILE_SAFEGUARDS
 from tests.simulator.planted_bugs.journal import JOURNAL_SAFEGUARDS
 from tests.simulator.planted_bugs.mqtt import MQTT_SAFEGUARDS
 from tests.simulator.planted_bugs.order import ORDER_SAFEGUARDS
+from tests.simulator.planted_bugs.owners import OWNERS_SAFEGUARDS
 from tests.simulator.planted_bugs.receipts import RECEIPT_SAFEGUARDS
 from tests.simulator.planted_bugs.relay import RELAY_SAFEGUARDS
 from tests.simulator.planted_bugs.replicas import REPLICA_SAFEGUARDS
@@ -34,6 +35,7 @@ SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNA
               *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS, *SEALED_SAFEGUARDS, *AUTH_SAFEGUARDS,
               *CERTIFICATE_SAFEGUARDS, *UPGRADE_SAFEGUARDS, *VIEW_KEY_SAFEGUARDS, *ATTACKER_SAFEGUARDS,
               *SITE_SAFEGUARDS, *STATES_SAFEGUARDS, *MQTT_SAFEGUARDS, *ORDER_SAFEGUARDS, *GROUP_RECEIPT_SAFEGUARDS,
-              *CACHE_SAFEGUARDS, *SERVICE_SAFEGUARDS, *COORDINATION_SAFEGUARDS, *VERSIONS_SAFEGUARDS)
+              *CACHE_SAFEGUARDS, *SERVICE_SAFEGUARDS, *COORDINATION_SAFEGUARDS, *OWNERS_SAFEGUARDS,
+              *VERSIONS_SAFEGUARDS)
 
 __all__ = ["SAFEGUARDS", "Patch", "Safeguard"]

@@ -3,13 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jgroups_py.blocks.coordination.core import (
-    CoordinationRequest,
-    Lease,
-    LockTimeoutError,
-    SessionCore,
-    WaitTimeoutError,
-)
+from jgroups_py.blocks.coordination.core import CoordinationRequest, SessionCore
+from jgroups_py.blocks.coordination.errors import LockTimeoutError, WaitTimeoutError
+from jgroups_py.blocks.coordination.grants import Lease
 from jgroups_py.blocks.coordination.lease import LeaseKeeper
 from jgroups_py.blocks.coordination.machine import CoordinationMachine, Key
 from jgroups_py.blocks.coordination.messages import (

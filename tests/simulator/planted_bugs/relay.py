@@ -6,10 +6,11 @@ from typing import Any
 import attrs
 
 from jgroups_py.model.batch import NO_RELAY, NO_RELIABILITY
+from jgroups_py.model.events import BridgeView
 from jgroups_py.model.units import NS_PER_S
 from jgroups_py.protocols.relay.announcements import OriginForgotten, PeerGone, PrefixDelivered
 from jgroups_py.protocols.relay.group import LocalGroup
-from jgroups_py.protocols.relay.headers import Numbered
+from jgroups_py.protocols.relay.headers import HelloHeader, Numbered, ViewHeader
 from jgroups_py.protocols.relay.inbound.acknowledger import Acknowledger
 from jgroups_py.protocols.relay.inbound.delivery import RemoteDelivery
 from jgroups_py.protocols.relay.inbound.disseminator import Disseminator
@@ -17,6 +18,7 @@ from jgroups_py.protocols.relay.inbound.synchronizer import Synchronizer
 from jgroups_py.protocols.relay.origin.copies import Copies
 from jgroups_py.protocols.relay.origin.divergence import Divergence
 from jgroups_py.protocols.relay.origin.origin_gc import OriginCollector
+from jgroups_py.protocols.relay.outbound.bridge_link import BridgeLink
 from jgroups_py.protocols.relay.outbound.forwarder import Forwarder
 from jgroups_py.protocols.relay.outbound.introducer import Introducer
 from jgroups_py.protocols.relay.outbound.peers import RelayPeers
@@ -250,6 +252,35 @@ def stays_unsettled(self: Introducer, peer: Any, *, graceful: bool) -> None:
     self.status.watch_absent()
 
 
+# --- the standby (relay rule 11) --------------------------------------------------------------------------------------
+
+view_changed = BridgeLink.view_changed
+
+
+def speaks_early(self: BridgeLink, event: Any) -> None:
+    """The standby introduces itself to the relays of other sites, in the epoch of the relay."""
+    bridge_view_changed(self, event)
+    if self.waits:
+        for member in event.view.members:
+            if member != event.me:
+                self.send_to(member, ViewHeader(self.config.site, self.group.view.id, self.group.view.members))
+                self.send_to(member, HelloHeader(self.config.site, self.group.view.id, {}, False))
+
+
+bridge_view_changed = BridgeLink.bridge_view_changed
+
+
+def stays_under_its_address(self: BridgeLink, event: Any) -> None:
+    """A relay that is not the relay any more, and next in line, waits on the bridge under the address it had."""
+    if self.group.was_relay and not self.group.is_relay and self.group.is_standby and self.view is not None:
+        waiting_view = BridgeView(self.view, self.own_address)       # type: ignore[arg-type]
+        self.wanted = False
+        self._lose_peers(for_good=True)
+        self.waits, self.waiting_view = True, waiting_view
+    else:
+        view_changed(self, event)
+
+
 RELAY_SAFEGUARDS = (
     guard("numbers per origin", 1, "one number for all messages of a site", Relay, "down", one_number_for_a_site,
           "relay", "R3"),
@@ -277,6 +308,12 @@ RELAY_SAFEGUARDS = (
           one_half_is_enough, "interleavings", "R3"),
     guard("split_grace", 7, "no grace after members of a site vanished", SiteDecisions, "start_grace", nothing,
           "split-brain", "R3"),
+    guard("what a site lacks again is kept", 7, "only a grace keeps it, for its time", Site, "lacks", nothing,
+          "split-brain", "R3"),
+    guard("a standby is silent", 11, "it sends HELLO in the epoch of the relay, before it is one", BridgeLink,
+          "bridge_view_changed", speaks_early, "standby", "R12"),
+    guard("a former relay leaves the bridge", 7, "it waits there as standby, under its address", BridgeLink,
+          "view_changed", stays_under_its_address, "standby", "R12"),
     guard("graces are taken over", 7, "a new relay keeps only the graces that it began itself", SiteDecisions,
           "take_over_graces", nothing, "interleavings", "R3"),
     guard("replay at failover", 8, "a new relay sends on from the current numbers", Forwarder, "pump_to",

@@ -8,7 +8,7 @@ from jgroups_py.protocols.relay.headers.claims import Claims
 from jgroups_py.protocols.relay.inbound.site_guard import SiteGuard
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
-refused, may_name, add = SiteGuard.refused, SiteGuard.may_name, SiteGuard.add
+refused, may_name, add, owner = SiteGuard.refused, SiteGuard.may_name, SiteGuard.add, SiteGuard.owner
 
 
 def nothing_is_refused(self: SiteGuard, header: Header, batch: Batch) -> bool:
@@ -32,6 +32,15 @@ def any_site(self: SiteGuard, site: str, claims: Claims, src: Address) -> bool:
         self, site, claims.ours) and add(self, claims.site or site, theirs)
 
 
+def who_shows_it_first(self: SiteGuard, address: Address) -> str | None:
+    """An address is of the site that shows it first, though it ends with the digest of another one."""
+    digests, self.digests = self.digests, {}
+    try:
+        return owner(self, address)
+    finally:
+        self.digests = digests
+
+
 def not_read_again(self: SiteGuard, data: bytes | None, problem: str) -> None:
     """The trust file counts as it was when the member started."""
 
@@ -45,6 +54,8 @@ SITE_SAFEGUARDS = (
               (Patch(SiteGuard, "allows", any_address),), "attacker-site", "K8"),
     Safeguard("a relay speaks for one site", "K8", "only members and origins are checked",
               (Patch(SiteGuard, "allows", any_site),), "attacker-site", "K8"),
+    Safeguard("an address names its site", "K8", "an address is of the site that shows it first",
+              (Patch(SiteGuard, "owner", who_shows_it_first),), "attacker-site", "R6"),
     Safeguard("a revoked site is refused", "K8", "the trust file is not read again",
               (Patch(SiteGuard, "file_read", not_read_again),), "attacker-site", "K8"),
 )

@@ -3,16 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from jgroups_py.blocks.coordination.core import (
-    OPEN_AGAIN_NS,
-    WITHDRAW_NS,
-    CoordinationRequest,
-    HeldGrant,
-    LockTimeoutError,
-    SessionCore,
-    StoreCall,
-    UnavailableError,
-)
+from jgroups_py.blocks.coordination.core import OPEN_AGAIN_NS, WITHDRAW_NS, CoordinationRequest, SessionCore, StoreCall
+from jgroups_py.blocks.coordination.errors import LockTimeoutError, UnavailableError
+from jgroups_py.blocks.coordination.grants import HeldGrant
 from jgroups_py.blocks.coordination.machine import CoordinationMachine
 from jgroups_py.blocks.coordination.messages import (
     LOCK,

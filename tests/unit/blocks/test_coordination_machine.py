@@ -108,7 +108,7 @@ class Store:
 
 def test_every_message_survives_its_encoding_and_none_follows() -> None:
     values = {"owner": A, "name": "n", "value": b"v", "expected": b"e", "why": "w", "result": b"r",
-              "outcomes": ((7, 8, b"r"),), "holders": ((A, 9),)}
+              "outcomes": ((7, 8, b"r"),), "holders": ((A, 9),), "label": "x", "owners": ((3, A, 9),)}
     for kind in MESSAGES.known():
         integers = kind is WriteCounter or kind is CounterValue
         arguments = {name: (-5 if integers and name in ("value", "expected") else values.get(name, 1))

@@ -28,7 +28,7 @@ from jgroups_py.testing.bench import Bench, address, change, multicast, unicast,
 
 A, B, C, D = map(address, "ABCD")
 ABC = view_of("A", "B", "C")
-PLACE_A, PLACE_B, PLACE_C = ("10.0.0.1", 1), ("10.0.0.2", 2), ("10.0.0.3", 3)
+PLACE_A, PLACE_B, PLACE_C = ("127.0.0.1", 1), ("10.0.0.2", 2), ("10.0.0.3", 3)
 
 # --- FD_SOCK --------------------------------------------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ def test_a_listener_is_opened_on_the_transports_interface() -> None:
     bench = Bench(FdSock())
     bench.down(Connect("demo"))
     (asked,) = [output for output in bench.outputs if isinstance(output, Listen)]
-    assert (asked.host, asked.port) == ("127.0.0.1", 0)
+    assert (asked.host, asked.port) == ("", 0)
 
 
 def test_new_members_get_the_listener_and_the_neighbour_gets_a_request_for_its_own() -> None:
@@ -608,3 +608,51 @@ def test_a_request_of_a_non_member_is_answered_and_a_hint() -> None:
     bench.up(unicast("D", "A", headers=(AreYouAlive(),)))
     assert [batch.dest for _, batch in bench.sent_with(IAmAlive)] == [D]
     assert bench.passed_up(ExcludedHint) == [ExcludedHint(D, asked=True)]
+
+
+def over_a_long_path(trip_ms: int | None) -> Bench:
+    """A verifier that measures round trips; the one to B took so long (None: it was not measured yet)."""
+    bench = Bench(VerifySuspect(VerifyConfig(timeout_ns="500ms", num_msgs=3, measure_interval_ns="10s")))
+    bench.down(change(ABC))
+    if trip_ms is not None:
+        bench.advance(500)
+        bench.advance(trip_ms)
+        bench.up(unicast("B", "A", headers=(IAmAlive(),)))
+    bench.sent_with(AreYouAlive)
+    return bench
+
+
+def confirmed_after(bench: Bench) -> int:
+    """After how many ms a suspicion of B is passed up, if it does not answer."""
+    bench.up(Suspect((B,)))
+    for passed_ms in range(50, 6000, 50):
+        bench.advance(50)
+        if bench.passed_up(Suspect):
+            return passed_ms
+    raise AssertionError("B is never suspected")
+
+
+@pytest.mark.parametrize(("trip_ms", "after_ms"), [(100, 500), (800, 1600), (None, 1000), (2500, 1000)])
+def test_a_member_far_away_has_two_of_its_round_trips_to_answer(trip_ms: int | None, after_ms: int) -> None:
+    assert confirmed_after(over_a_long_path(trip_ms)) == after_ms
+
+
+def test_each_member_is_measured_soon_after_it_is_in_the_view_and_again_in_each_interval() -> None:
+    bench = Bench(VerifySuspect(VerifyConfig(measure_interval_ns="10s")))
+    bench.down(change(ABC))
+    bench.advance(400)
+    assert bench.sent_with(AreYouAlive) == []
+    bench.advance(10_200)
+    assert [batch.dest for _, batch in bench.sent_with(AreYouAlive)] == [B, C, B, C]
+    bench.advance(10_000)
+    assert len(bench.sent_with(AreYouAlive)) == 2, "a member that does not answer is measured all the same"
+
+
+def test_a_shorter_round_trip_counts_little_by_little() -> None:
+    bench = over_a_long_path(1600)
+    bench.advance(10_500 - bench.now_ns / 1e6)
+    for _ in range(60):
+        bench.advance(100)
+        bench.up(unicast("B", "A", headers=(IAmAlive(),)))
+        bench.advance(9900)
+    assert confirmed_after(bench) <= 550

@@ -73,6 +73,25 @@ def test_groups_with_long_round_trips_between_them_unite(sides: tuple[str, ...],
     assert led <= 2
 
 
+def test_a_report_of_a_group_that_waited_for_another_merge_to_end_does_not_count_for_long() -> None:
+    """By then its coordinator may have left, and all groups wait for it until a merge is given up."""
+    members = in_view("ABC")
+    split(members, "A", "B", "C")
+    members.sides = []
+    views = {name: view.id for name in "BC" if (view := members.view(name)) is not None}
+    members.crash("C")
+    merging = members.gms("A").merging
+    merging.unite_with({address("C"): views["C"]})
+    merging.unite_with({address("B"): views["B"]})           # while the merge with C runs
+    members.run(merging.limit_ns() / 1e6 + 1000)
+    assert merging.attempt is None
+    merging.consider()
+    assert merging.attempt is None, "the report is seconds old"
+    merging.unite_with({address("B"): views["B"]})
+    members.run(100)
+    assert members.agree("AB")
+
+
 def test_members_that_claim_long_round_trips_do_not_stop_a_group_for_longer_than_four_timeouts() -> None:
     members = in_view("AB")
     gms = members.gms("A")

@@ -71,7 +71,7 @@ class IdealGroup(Protocol):
 class Member:
     def __init__(self, site: Site, name: str) -> None:
         self.site, self.name = site, name
-        self.me = new_address(site.world.rng, name)
+        self.me = new_address(site.world.rng, name, site.name)
         self.group = IdealGroup()
         self.group.site, self.group.member = site, self
         self.relay = Relay(RelayConfig(site=site.name, bridge_props="bridge.xml", **site.options))

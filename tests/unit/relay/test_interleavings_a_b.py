@@ -10,7 +10,8 @@ import pytest
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.outputs import MessagesLost
 from jgroups_py.model.units import millis, seconds
-from jgroups_py.protocols.relay.headers import Disseminate, SeenHeader, ViewHeader
+from jgroups_py.model.view import ViewId
+from jgroups_py.protocols.relay.headers import Disseminate, RefusedHeader, SeenHeader, ViewHeader
 from tests.unit.relay.sites import Member, Sites, cut_off, numbered, reported
 
 
@@ -107,6 +108,26 @@ def test_b2_losses_of_a_member_that_was_cut_off_are_reported_and_nothing_stalls(
     assert world["D"].texts("b") == ["b0", "b1", "b2", "b3", "b4"]
     assert world["F"].texts("b") == ["b3", "b4"], "a member that was cut off stalls"
     assert not reported(world["D"], MessagesLost)
+
+
+def test_b2_what_a_merged_site_lacks_again_is_kept_after_the_grace_where_it_can_be_sent_only_later() -> None:
+    """SFO obeys the relay of the other half of NYC, so what this half sends is refused there until they merge."""
+    world = Sites(NYC="ABX", SFO="DEF").build(split_grace_ns="2s", hold_age_ns="20s", forget_after_ns="1h")
+    sfo = world.sites["SFO"]
+    sfo.install(["D", "E"])
+    sfo.install(["F"])
+    cut_off(world, "F")
+    world["B"].multicast("b0", "b1", "b2")
+    world.run(millis(500))
+    assert world["D"].texts("b") == ["b0", "b1", "b2"]
+    nyc = world["D"].relay.table.get("NYC")
+    nyc.accepts(ViewId(nyc.epoch.counter + 9, world["X"].me))        # of the other half
+    world.lose = lambda src, batch: isinstance(batch.headers[-1], RefusedHeader)     # so A's half raises no view
+    sfo.install(["D", "E", "F"])
+    world.run(seconds(6))                                  # the grace is over, and nothing was taken from A
+    assert world["F"].texts("b") == []
+    assert world["A"].relay.table.get("SFO").lacking == {world["B"].me: 1}
+    assert world["B"].relay.hold.messages == 3, "trimmed, though SFO's HELLO showed that F lacks it"
 
 
 def test_b3_the_relay_of_a_half_that_leaves_the_bridge_just_before_the_merge_costs_nothing(world: Sites) -> None:

@@ -9,12 +9,13 @@ import pytest
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.events import BridgeDelivered, TrustRead
+from jgroups_py.model.events import BridgeDelivered, TrustRead, ViewChange
 from jgroups_py.model.outputs import LOCAL, ReadTrust
 from jgroups_py.model.secrets import Secrets
 from jgroups_py.model.topics import EVERYTHING, NOTHING, interest_in
 from jgroups_py.model.units import millis, seconds
-from jgroups_py.model.view import ViewId
+from jgroups_py.model.view import View, ViewId
+from jgroups_py.node.node import new_address
 from jgroups_py.protocols.relay import Relay
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.protocols.relay.headers import (
@@ -118,6 +119,46 @@ def test_members_that_are_gone_stay_of_their_site_for_the_next_relay() -> None:
     world.run(seconds(2))
     b = say(world, BaseHeader("LON", epoch(world), {gone: 9}, {}), to="B")
     assert refused(b) == 1
+
+
+@pytest.mark.parametrize("site", ["NYC", "SFO"])
+def test_a_member_that_starts_is_of_its_site_though_another_site_names_it_first(site: str) -> None:
+    world = three_sites()
+    a = world["A"]
+    joiner = new_address(world.rng, "J", site)
+    say(world, Forward("LON", epoch(world), joiner, 1, 1, 0), (b"forged",))
+    say(world, ViewHeader("LON", ViewId(9, world["Z"].me), (world["Z"].me, joiner)))
+    assert refused(a) == 2
+    assert a.relay.site_guard.owner(joiner) == site
+    assert a.relay.table.get("LON").members == (world["Z"].me,)
+
+
+def test_an_address_is_of_its_own_site_as_soon_as_that_site_is_known() -> None:
+    world = Sites(NYC="ABC", SFO="DE", LON="Z", TYO="T")
+    world.without_bridge = "T"
+    world.build()
+    world.run(millis(200))
+    a, late = world["A"], world["T"]
+    say(world, BaseHeader("LON", epoch(world), {late.me: 9}, {}))
+    assert a.relay.site_guard.owner(late.me) == "LON", "TYO is not known here, so its digest is as good as other bytes"
+    world.without_bridge = ""
+    world.join_bridge(late)
+    world.run(millis(200))
+    assert a.relay.site_guard.owner(late.me) == "TYO"
+    assert a.relay.table.get("TYO").members == (late.me,)
+    assert refused(a) == 0
+
+
+def test_members_of_this_site_are_its_own_whatever_another_site_has_said_of_them_before() -> None:
+    world = three_sites()
+    guard = world["A"].relay.site_guard
+    joiner = Address(b"of an earlier version"[:16], "J")     # without the digest of its site
+    say(world, BaseHeader("LON", epoch(world), {joiner: 9}, {}))
+    assert guard.owner(joiner) == "LON"
+    view = world["A"].relay.group.view
+    larger = View(ViewId(view.id.counter + 1, view.coordinator), (*view.members, joiner))
+    guard.view_changed(ViewChange(larger, view, (joiner,), ()))
+    assert guard.owner(joiner) == "NYC"
 
 
 def test_an_attempt_to_get_a_state_is_for_its_two_relays() -> None:

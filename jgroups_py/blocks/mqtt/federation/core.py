@@ -502,9 +502,11 @@ class FederationCore:
     def peers_changed(self, present: Mapping[str, Any], now_ns: int) -> None:
         """The peers that can be reached now: name -> handle. A peer that was started again has another handle."""
         self._now_ns = now_ns
-        for peer in list(self.peers.values()):
-            if peer.is_up and (peer.name not in present or peer.handle != present[peer.name]):
-                self._went(peer, now_ns)
+        gone = [peer for peer in self.peers.values()
+                if peer.is_up and (peer.name not in present or peer.handle != present[peer.name])]
+        for peer in gone:
+            self._went(peer, now_ns)
+        self.orphans.peers_went([peer.name for peer in gone], now_ns)
         for name, handle in present.items():
             if name != self.options.name:
                 known = self.peers.get(name)
@@ -650,7 +652,11 @@ class FederationCore:
     # --- peers come and go --------------------------------------------------------------------------------------------
 
     def _came(self, peer: FederationPeer, handle: Any, now_ns: int) -> None:
-        self.orphans.peer_came(peer.name, is_same_life=peer.handle == handle)
+        is_same_life = peer.handle == handle
+        self.orphans.peer_came(peer.name, is_same_life)
+        if not is_same_life:
+            # What is said to the new process from now on may wait for its tree, which ends what was for the former one.
+            peer.stream.drop_controls("restarted")
         peer.handle, peer.is_up, peer.is_welcomed = handle, True, False
         self._unknown[peer.name] = peer
         self._want_tree(peer, now_ns)
@@ -670,7 +676,6 @@ class FederationCore:
         self._decide(peer)
         self.copies.peer_went(peer.name)
         self.handovers.peer_went(peer.name, now_ns)
-        self.orphans.peer_went(peer.name, now_ns)
         peer.stream.release_tokens()
         self._room(peer, of_all=True)
         queued, peer.stream.queued = list(peer.stream.queued), type(peer.stream.queued)()
@@ -844,7 +849,10 @@ class FederationCore:
         for event in events:
             item = event.item
             if item is None:
-                peer.stream.give_up([event], "restarted")
+                if id(event) in sent:
+                    peer.stream.give_up([event], "restarted")
+                else:
+                    peer.stream.accept_again(event)      # of a handover, or a copy: for the new process, see _came
                 continue
             if item.targets:
                 if id(event) in sent and item.publication.qos != 1:

@@ -15,7 +15,7 @@ as after any split.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from hashlib import blake2b
 from typing import Protocol
 
@@ -114,18 +114,33 @@ class Orphans:
 
     # --- a node ends --------------------------------------------------------------------------------------------------
 
-    def peer_went(self, name: str, now_ns: int) -> None:
-        """A peer is away: tell the others which copies are here."""
-        if not self._copies.is_on:
+    def peers_went(self, names: Collection[str], now_ns: int) -> None:
+        """Peers are away: tell the others which copies are here. All at once that went at once, since a session may be
+        at one of them, and claimed by another."""
+        if not self._copies.is_on or not names:
             return
+        for name in names:
+            self.ended[name] = EndedNode(name, now_ns, {}, dict.fromkeys(self._host.names_keeping()))
+        for name in names:
+            self._tell_copies(self.ended[name], now_ns)
+        for name in names:
+            for other in self.ended.values():
+                other.missing.pop(name, None)
+                other.told.pop(name, None)
+            for adoption in self.adoptions.values():
+                adoption.missing.pop(name, None)
+        self.look(now_ns)
+
+    def _tell_copies(self, node: EndedNode, now_ns: int) -> None:
+        """Tell the others which copies of the sessions of a node are here, and take what they have told already."""
+        name = node.name
         mine = {client_id: rank for client_id, copies in self._copies.here.items()
                 if (rank := self._rank(client_id, copies, name)) is not None}
         for client_id in self._host.broker.sessions:
             owner = self._handovers.owner_of(client_id)
             if owner is not None and owner.node == name and client_id not in self._handovers.arriving:
                 mine[client_id] = LIVE                   # it was on its way there
-        node = self.ended[name] = EndedNode(name, now_ns, {self._host.name: mine},
-                                            dict.fromkeys(self._host.names_keeping()))
+        node.told[self._host.name] = mine
         entries = list(mine.items())
         for peer in node.missing:
             for at in range(0, len(entries) + 1, HERE_ENTRIES):
@@ -138,12 +153,6 @@ class Orphans:
                 if peer in node.missing and now_ns - at_ns < 2 * self._patience_ns:
                     node.told[peer] = copies
                     del node.missing[peer]
-        for other in self.ended.values():
-            other.missing.pop(name, None)
-            other.told.pop(name, None)
-        for adoption in self.adoptions.values():
-            adoption.missing.pop(name, None)
-        self.look(now_ns)
 
     def peer_came(self, name: str, is_same_life: bool) -> None:
         """A peer is back. In the same life it still has its sessions: what is not adopted yet stays there."""
@@ -175,10 +184,12 @@ class Orphans:
         best = max(found, key=lambda copy: (copy.begin, copy.turn), default=None)
         return None if best is None else CopyRank(0, best.begin, best.turn)
 
-    def _copy(self, client_id: str, name: str) -> SessionCopy | None:
-        """The copy that `_rank` is of."""
+    def _copy(self, client_id: str, name: str) -> tuple[str, SessionCopy] | None:
+        """The copy that `_rank` is of, and the node whose session it is of."""
         copies = self._copies.here.get(client_id, {})
-        return copies.get(name) or max(copies.values(), key=lambda copy: (copy.begin, copy.turn), default=None)
+        if name in copies:
+            return name, copies[name]
+        return max(copies.items(), key=lambda found: (found[1].begin, found[1].turn), default=None)
 
     # --- events -------------------------------------------------------------------------------------------------------
 
@@ -255,23 +266,25 @@ class Orphans:
                 del self._early[key]
 
     def _decide(self, node: EndedNode, now_ns: int) -> None:
-        me, adopted = self._host.name, dict[str, tuple[int, SessionCopy]]()
+        me, adopted = self._host.name, dict[str, dict[str, tuple[int, SessionCopy]]]()
         for client_id in list(node.told[me]):
-            copy = self._copy(client_id, node.name)
+            found = self._copy(client_id, node.name)
             if node.best(client_id) != me:
                 continue
             if node.told[me][client_id] == LIVE:
                 self._handovers.reclaim(client_id, now_ns)
-            if copy is None or client_id in self._host.broker.sessions:
+            if found is None or client_id in self._host.broker.sessions:
                 continue
+            of_node, copy = found
             owner = self._handovers.owner_of(client_id)
             if owner is not None and owner.node != node.name and (
                     not node.told[me][client_id].is_owners or owner.node == me or owner.node in self._host.names_up()):
                 # It has moved, or moves: the new owner asks for it, unless it has all.
                 continue
             claim = self._handovers.adopt(client_id, now_ns) if copy.expiry_s else 0
-            adopted[client_id] = claim, copy
-        self._adopt(node.name, adopted, now_ns)
+            adopted.setdefault(of_node, {})[client_id] = claim, copy
+        for of_node, sessions in adopted.items():
+            self._adopt(of_node, sessions, now_ns)
         for client_id, claim in self._handovers.waiting_for(node.name):
             self._ask(node, client_id, claim, now_ns)
 
@@ -287,26 +300,27 @@ class Orphans:
             self._host.send_event(best, EventKind.COPY_WANTED, wanted_body(node.name, client_id, claim))
 
     def _wanted_here(self, name: str, client_id: str, claim: int, now_ns: int) -> None:
-        copy = self._copy(client_id, name)
-        if copy is None or client_id in self._adopting():
+        found = self._copy(client_id, name)
+        if found is None or client_id in self._adopting():
             return
         self._handovers.arrives(client_id, claim, now_ns)
-        self._adopt(name, {client_id: (claim, copy)}, now_ns)
+        self._adopt(found[0], {client_id: (claim, found[1])}, now_ns)
 
     def _wanted(self, peer: str, name: str, client_id: str, claim: int, now_ns: int) -> None:
         """A peer has claimed a session, and the best copy is here."""
-        copy, owner = self._copy(client_id, name), self._handovers.owner_of(client_id)
-        if owner is not None and owner.node not in (peer, name) and owner.node in self._host.names_up():
-            # Another node has claimed it since: the peer was away when it asked, or its request was.
-            self._host.send_event(peer, EventKind.MOVED, SessionMoved(client_id, claim, False).encode())
-        elif client_id in self._adopting() or client_id in self._host.broker.sessions:
-            self._handovers.hand_on(SessionOwner(client_id, peer, claim, False), now_ns)
-        elif copy is None or not copy.expiry_s:
+        found, owner = self._copy(client_id, name), self._handovers.owner_of(client_id)
+        if owner is None or owner.node in (peer, name) or owner.node not in self._host.names_up():
+            owner = SessionOwner(client_id, peer, claim, False)
+        # Else another node has claimed it since, from this peer or because the peer was away when it asked: that node
+        # gets it, and the peer no answer, which it might pass on to that node before the session comes.
+        if client_id in self._adopting() or client_id in self._host.broker.sessions:
+            self._handovers.hand_on(owner, now_ns)
+        elif found is None or not found[1].expiry_s or owner.clean:
             self._host.send_event(peer, EventKind.MOVED, SessionMoved(client_id, claim, False).encode())
         else:
             own = self._handovers.arrives(client_id, 0, now_ns)
-            self._adopt(name, {client_id: (own, copy)}, now_ns)
-            self._handovers.hand_on(SessionOwner(client_id, peer, claim, False), now_ns)
+            self._adopt(found[0], {client_id: (own, found[1])}, now_ns)
+            self._handovers.hand_on(owner, now_ns)
 
     def _adopting(self) -> dict[str, None]:
         return {client_id: None for adoption in self.adoptions.values() for client_id in adoption.sessions}

@@ -148,6 +148,14 @@ class OutgoingStream:
             self.queued_bytes += event.size
         return number
 
+    def drop_controls(self, reason: str) -> None:
+        """Drop what is queued and is no message."""
+        controls = [event for event in self.queued if event.item is None]
+        if controls:
+            self.queued = deque(event for event in self.queued if event.item is not None)
+            self.queued_bytes -= sum(event.size for event in controls)
+            self.give_up(controls, reason)
+
     def take_all(self) -> list[PeerEvent]:
         """Everything out, in order: to be put back by `accept_again` or given up by `give_up`."""
         found = [*self.under_way, *self.queued]

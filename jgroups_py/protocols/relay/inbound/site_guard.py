@@ -2,9 +2,11 @@
 
 A relay on the bridge introduces itself by VIEW and HELLO; from then on it speaks for that site until it leaves the
 bridge. What it sends may name its own site, members and origins, and those of this site as such (headers/claims.py). An
-address belongs to the site that showed it first, as long as anything about it is known: two sites cannot have one
-incarnation. So a relay can neither forge messages of a third site, nor acknowledge for it, nor draw its unicasts away,
-whatever numbers, epochs and names it makes up. It can lie about its own site: its relay vouches for that.
+address ends with the digest of its member's site, and belongs to that one if the site is known here; any other (of an
+earlier version, or made up) to the site that showed it first, as long as anything about it is known. So a relay can
+neither forge messages of a third site, nor acknowledge for it, nor draw its unicasts away, nor take the address of a
+member before its own site has shown it, whatever numbers, epochs and names it makes up. It can lie about its own site:
+its relay vouches for that.
 
 Where the bridge has AUTH, and a relay's identity names its site, it speaks for that one only, whatever it says.
 
@@ -18,7 +20,7 @@ import typing
 from collections.abc import Iterable
 from typing import Final
 
-from jgroups_py.model.address import Address
+from jgroups_py.model.address import SITE_DIGEST_BYTES, Address, site_digest
 from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import TrustRead, ViewChange
@@ -51,8 +53,8 @@ ALL_RIGHTS: Final = SiteRights()
 
 
 class SiteGuard(RelayPart, SiteGuardPort):
-    """See the module. speaks_for: bridge address -> its site; certified: the same, as AUTH has verified it. owners:
-    member or origin -> its site."""
+    """See the module. speaks_for: bridge address -> its site; certified: the same, as AUTH has verified it. digests:
+    end of addresses -> the site that is known here. owners: member or origin -> its site."""
 
     group: LocalGroup = needs(LocalGroup)
     table: SiteTable = needs(SiteTable)
@@ -67,6 +69,7 @@ class SiteGuard(RelayPart, SiteGuardPort):
         self.trust: SiteTrust | None = None
         self.speaks_for: dict[Address, str] = {}
         self.certified: dict[Address, str] = {}
+        self.digests: dict[bytes, str] = {site_digest(self.own): self.own}
         self.owners: dict[Address, str] = {}
         self.addresses: dict[str, int] = {}              # site -> how many of `owners` are its
         self.strays: dict[str, dict[Address, None]] = {}
@@ -115,6 +118,7 @@ class SiteGuard(RelayPart, SiteGuardPort):
             return True
         if bound is None:
             self.speaks_for[batch.src] = site
+            self.learn_digests()
         return False
 
     def site_refusal(self, site: str, *, known: bool) -> str:
@@ -134,11 +138,12 @@ class SiteGuard(RelayPart, SiteGuardPort):
         if claims.attempt is not None:
             return self.state_forwarder.partner(claims.attempt) in (None, src)
         new = []
+        introduced = site_digest(site) if site_digest(site) not in self.digests else None
         for address in claims.theirs:
             owner = self.owner(address)
             if owner is None:
                 new.append(address)
-            elif owner != site:
+            elif owner != site and address.raw[-SITE_DIGEST_BYTES:] != introduced:
                 return False
         return self.may_name(site, claims.ours) and self.add(site, new)
 
@@ -162,12 +167,17 @@ class SiteGuard(RelayPart, SiteGuardPort):
 
     def owner(self, address: Address) -> str | None:
         """The site of a member or origin; None: nothing is known about it."""
-        found = self.owners.get(address)
+        found = self.digests.get(address.raw[-SITE_DIGEST_BYTES:]) or self.owners.get(address)
         if found is None:
             found = self.look_up(address)
             if found is not None and not self.add(found, (address,)):
                 return found                              # there is no room to remember it
         return found
+
+    def learn_digests(self) -> None:
+        """Keep the digests of the sites that are known here; of two with one digest the first known has it."""
+        known = dict.fromkeys((self.own, *(row.name for row in self.table), *self.speaks_for.values()))
+        self.digests = {site_digest(site): site for site in reversed(known)}
 
     def look_up(self, address: Address) -> str | None:
         """The site of an address, by the tables that every relay of this site has."""
@@ -208,7 +218,10 @@ class SiteGuard(RelayPart, SiteGuardPort):
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
         """Members of this site stay its own when they crash, or a partition takes them out of the view. At every
-        member: a relay that takes over must know them."""
+        member: a relay that takes over must know them. Whatever another site has said of them before counts no more."""
+        for member in event.view.members:
+            if self.owners.get(member, self.own) != self.own:
+                self.forget_address(member)
         self.add(self.own, event.view.members)
 
     # --- the bridge -------------------------------------------------------------------------------------------------
@@ -273,7 +286,8 @@ class SiteGuard(RelayPart, SiteGuardPort):
 
     @on_announcement(SyncCompleted)
     def synced(self, event: SyncCompleted) -> None:
-        """The members' tables may have sites that the file does not list, or has revoked meanwhile."""
+        """The members' tables may have other sites, and some that the file does not list, or has revoked meanwhile."""
+        self.learn_digests()
         self.give_up_refused()
 
     def give_up_refused(self) -> None:

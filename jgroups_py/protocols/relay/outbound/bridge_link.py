@@ -1,5 +1,12 @@
 """The bridge: requests its stack from the node, sends on it, and routes what arrives to the parts.
 
+With `standby` the member next in line is on the bridge, too. To all other parts it is as if it were not: `view` is
+None, nothing is sent, and what arrives is dropped. Other relays do not see it as one, since it has sent no HELLO. When
+it becomes the relay, the bridge's view is passed on, and HELLO follows once SYNC is complete. So taking over costs no
+discovery, no connections and no change of the bridge's view. A relay that is not the relay any more leaves the bridge
+in any case, and comes back under a new address if it is next in line: other relays would wait for the acknowledgements
+of the old one (relay rule 7).
+
 Parts declare the headers that they take by `@receives_from_bridge`. The checks that hold for all of them stand here:
 the source must be in the bridge view, and speak for its own site only (site_guard.py). Whether it is the *accepted*
 relay of its site is checked by the parts whose headers are claims about that site (`Introducer.accepted_sender`, relay
@@ -40,6 +47,8 @@ class BridgeLink(RelayPart, BridgePort):
     def __init__(self, layer: RelayPort) -> None:
         super().__init__(layer)
         self.wanted = False
+        self.waits = False
+        self.waiting_view: BridgeView | None = None      # as standby: the bridge's last view
         self.view: View | None = None
         self.own_address: Address | None = None
         self.receivers: dict[type[Header], Callable[[Any, Batch], object]] = {}
@@ -52,21 +61,50 @@ class BridgeLink(RelayPart, BridgePort):
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
-        """The coordinator is on the bridge, and no other member."""
+        """The coordinator is on the bridge, the standby waits there, and no other member is."""
         if self.group.is_relay and not self.group.was_relay:
             self.open()
         elif self.group.was_relay and not self.group.is_relay:
-            self.close()
+            self.close()                                 # a standby is back when it has left
+        elif self.group.is_standby and not self.waits:
+            self.wait()
+        elif self.waits and not self.group.is_standby:
+            self.stop_waiting()
 
     def open(self) -> None:
-        """Have the node build the bridge stack."""
+        """Have the node build the bridge stack, unless this member waits on the bridge already."""
         self.wanted = True
         self._lose_peers(for_good=False)
-        self.emit(OpenBridge(self.config.bridge_props, self.config.bridge_name))
+        self.cancel_timer("reopen")
+        if not self.waits or self.leaver.leaving:
+            self.emit(OpenBridge(self.config.bridge_props, self.config.bridge_name))
+        elif self.waiting_view is not None:
+            self.count("standby_took_over")
+            self.set_timer("take_over", 0)               # after all parts have seen the change of this group's view
+        self.waits = False
+
+    @timer("take_over")
+    def take_over(self) -> None:
+        """The standby is the relay now: its view of the bridge counts."""
+        waiting_view, self.waiting_view = self.waiting_view, None
+        if waiting_view is not None and self.view is None:
+            self.bridge_view_changed(waiting_view)
+
+    def wait(self) -> None:
+        """Be on the bridge as standby."""
+        if not self.leaver.leaving:
+            self.waits, self.waiting_view = True, None
+            self.cancel_timer("reopen")
+            self.emit(OpenBridge(self.config.bridge_props, self.config.bridge_name))
+
+    def stop_waiting(self) -> None:
+        """This member is not next in line any more: leave the bridge."""
+        self.waits, self.waiting_view = False, None
+        self.emit(CloseBridge())
 
     def close(self) -> None:
         """This member is no longer the relay: leave the bridge for good."""
-        self.wanted = False
+        self.wanted, self.waiting_view = False, None
         self._lose_peers(for_good=True)
         self.emit(CloseBridge())
 
@@ -76,7 +114,10 @@ class BridgeLink(RelayPart, BridgePort):
 
     @on(BridgeView)
     def bridge_view_changed(self, event: BridgeView) -> None:
-        if self.group.is_relay and self.wanted:
+        if self.waits:
+            self.waiting_view = event
+        elif self.group.is_relay and self.wanted:
+            self.waiting_view = None
             self.view, self.own_address = event.view, event.me
             self.guard.bridge_view_changed(event.view, event.sites)
             self.introducer.bridge_view_changed(event.view)
@@ -84,6 +125,9 @@ class BridgeLink(RelayPart, BridgePort):
     @on(BridgeClosed)
     def bridge_closed(self, event: BridgeClosed) -> None:
         """The bridge stack is gone; open it again unless this member closed it."""
+        self.waiting_view = None
+        if not self.group.is_relay:
+            return self.closed_at_standby(event)
         self._lose_peers(for_good=False)
         if self.leaver.leaving:
             self.leaver.left_bridge()
@@ -91,11 +135,22 @@ class BridgeLink(RelayPart, BridgePort):
             self.emit(LogEntry("warning", f"the bridge closed ({event.reason}); it is opened again"))
             self.status.bridge_lost()
             self.set_timer("reopen", REOPEN_NS)
+        return None
+
+    def closed_at_standby(self, event: BridgeClosed) -> None:
+        """The bridge of a member that is not the relay is gone: it left, as relay or as standby, or it failed."""
+        if self.leaver.leaving:
+            self.leaver.left_bridge()
+        elif self.group.is_standby and event.end is not BridgeEnd.REPLACED:
+            self.waits = False
+            self.set_timer("reopen", 0 if event.end is BridgeEnd.LEFT else REOPEN_NS)
 
     @timer("reopen")
     def reopen(self) -> None:
         if self.group.is_relay and self.wanted and self.view is None:
             self.open()
+        elif self.group.is_standby and not self.group.is_relay and not self.waits:
+            self.wait()
 
     # --- what goes over it ------------------------------------------------------------------------------------------
 

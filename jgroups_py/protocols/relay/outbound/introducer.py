@@ -53,6 +53,7 @@ from jgroups_py.windows.path import PathWindow
 from jgroups_py.wire import Releases, releases_in
 
 MOST_RAISE_NS = seconds(60)
+SILENT_HELLO_NS = seconds(2)         # HELLO is repeated so often to a member of the bridge that has sent none itself
 RAISES_FORGOTTEN_NS = seconds(120)       # after the pause that the last raise began
 
 
@@ -94,6 +95,7 @@ class Introducer(RelayPart, IntroducerPort):
         super().__init__(layer)
         self.answered: dict[Address, ViewId] = {}        # bridge address -> epoch of the HELLO that it answered
         self.hello_epochs: dict[Address, ViewId] = {}    # bridge address -> the epoch of the last HELLO to it
+        self.hello_sent_ns: dict[Address, int] = {}      # bridge address -> when that was
         self.early_views: dict[Address, ViewHeader] = {}     # bridge address -> a VIEW whose HELLO has not arrived yet
         self.early_refusals: dict[Address, RefusedHeader] = {}   # the same of a REFUSED
         self.raised: dict[str, Raise] = {}               # site -> when it had this one raise its epoch
@@ -107,6 +109,7 @@ class Introducer(RelayPart, IntroducerPort):
     def bridge_gone(self, event: BridgeGone) -> None:
         self.peers.clear()
         self.answered, self.hello_epochs, self.early_views, self.early_refusals = {}, {}, {}, {}
+        self.hello_sent_ns = {}
         if event.for_good:
             self.cancel_timer("hello")
 
@@ -142,7 +145,11 @@ class Introducer(RelayPart, IntroducerPort):
 
     @timer("hello")
     def introduce(self) -> None:
-        """Send HELLO to every bridge member that has not answered one of this epoch; again on a timer."""
+        """Send HELLO to every bridge member that has not answered one of this epoch; again on a timer.
+
+        Members that have sent none themselves get it less often: a standby does not answer before it is the relay, and
+        a relay that was not ready sends HELLO when it is.
+        """
         view, epoch = self.bridge.view, self.group.view.id
         if not self.group.is_relay or not self.synchronizer.complete or view is None:
             return
@@ -150,7 +157,9 @@ class Introducer(RelayPart, IntroducerPort):
                    if member != self.bridge.own_address and self.answered.get(member) != epoch
                    and not self.guard.shut_out(member)]
         for member in waiting:
-            self.hello(member, answer=False)
+            silent = self.peers.get(member) is None and self.hello_epochs.get(member) == epoch
+            if not silent or self.now_ns - self.hello_sent_ns.get(member, 0) >= SILENT_HELLO_NS:
+                self.hello(member, answer=False)
         if waiting:
             self.set_timer("hello", self.config.hello_interval_ns)
 
@@ -165,6 +174,7 @@ class Introducer(RelayPart, IntroducerPort):
         self.bridge.send_to(to, HelloHeader(site, epoch, seen, answer), (), (Releases({self.me: self.release}),))
         self.topic_filter.send_interest(to)
         self.hello_epochs[to] = epoch
+        self.hello_sent_ns[to] = self.now_ns
         peer = self.peers.get(to)
         if peer is not None:
             self.forwarder.send_base(peer, always=True)     # after HELLO, without which the other relay drops it
@@ -199,9 +209,10 @@ class Introducer(RelayPart, IntroducerPort):
             peer = RelayPeer(src, site, header.epoch, window, dict(seen), dict(seen), progress_ns=self.now_ns)
             self.peers.add(peer)
         elif header.epoch != peer.epoch:
-            peer.go_back(seen, self.now_ns)          # members that joined or merged there may lack more
+            peer.begin_anew(seen, self.now_ns)       # members that joined or merged there may lack more
         peer.enter(header.epoch)
         peer.acknowledge(seen, self.now_ns)
+        site.lacks(peer.acked)
         if site.accepts(header.epoch):
             self.status.relay_appeared(site)
         else:

@@ -104,6 +104,11 @@ class RelayPeer:
             self.progress_ns = now_ns
         return rose
 
+    def begin_anew(self, numbers: Numbers, now_ns: int) -> None:
+        """HELLO of another epoch: its site has acknowledged this, less than before if members joined or merged."""
+        self.acked = {origin: min(number, numbers.get(origin, 1)) for origin, number in self.acked.items()}
+        self.go_back({**dict.fromkeys(self.acked, 1), **numbers}, now_ns)
+
     def go_back(self, numbers: Numbers, now_ns: int) -> None:
         """Move the cursor back to these numbers, where they are below it: what follows is sent again."""
         for origin, number in numbers.items():

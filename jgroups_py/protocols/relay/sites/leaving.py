@@ -105,9 +105,10 @@ class PlannedLeave(RelayPart, LeaverPort):
             self.emit(LogEntry("info", f"others of site {self.config.site} stay: only its last member can have other "
                             "sites forget it"))
         self.journal.leaving()
-        if not (self.group.is_relay and self.bridge.wanted):
+        if not (self.group.is_relay and self.bridge.wanted) and not self.bridge.waits:
             return self.emit(ReadyToLeave())
-        self.introducer.goodbye(last=self.is_last, forget=self.forget)
+        if self.group.is_relay:
+            self.introducer.goodbye(last=self.is_last, forget=self.forget)
         self.set_timer("left_bridge", BRIDGE_LEAVE_NS)
         return self.emit(CloseBridge())
 

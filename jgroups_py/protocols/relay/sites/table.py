@@ -13,7 +13,7 @@ checks that in the code.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
@@ -73,6 +73,8 @@ class Site:
     lost: origin of this site -> the numbers below `acked` that the other site will never get. Final (relay rule 18).
     unreported: those of `lost` that were not reported to the application yet.
     graces: those that run, the oldest first: it keeps most, and ends first.
+    lacking: origin of this site -> the number from which on the site lacks again, by a HELLO during a grace, what it
+    had acknowledged. It is kept until the site acknowledges it anew, or a limit of the hold is reached.
     order_count: rises with every order about the site; odd: the last one forbids it to be UP.
     draining: while an operator's drain runs at the relay: the number at which to stop sending (None: no drain runs).
     paused: by order nothing is sent to it, and all is held. resumed_ns: when that ended here: what was held meanwhile
@@ -90,6 +92,7 @@ class Site:
     lost: dict[Address, Ranges] = attrs.Factory(dict)
     unreported: dict[Address, Ranges] = attrs.Factory(dict)
     graces: list[Grace] = attrs.Factory(list)
+    lacking: Numbers = attrs.Factory(dict)
     order_count: int = 0
     draining: Numbers | None = None
     paused: bool = False
@@ -121,7 +124,48 @@ class Site:
     @property
     def trimmable(self) -> Numbers:
         """Origin -> number below which holders need to keep nothing for this site."""
-        return self.graces[0].kept if self.graces else self.acked
+        kept = self.graces[0].kept if self.graces else self.acked
+        return self.without_lacking(kept) if self.lacking else kept
+
+    @property
+    def keeps_acknowledged(self) -> bool:
+        """Whether more is kept for the site than it has not acknowledged."""
+        return bool(self.graces or self.lacking)
+
+    def without_lacking(self, numbers: Numbers) -> Numbers:
+        """These numbers, no higher than what the site lacks again."""
+        return {origin: min(number, self.lacking.get(origin, number)) for origin, number in numbers.items()}
+
+    def lacks(self, seen: Numbers) -> None:
+        """A relay of the site has acknowledged this, and no more: members there lack what others acknowledged.
+
+        Only a grace keeps that, and its time may end before it can be sent, where the site obeys another relay of this
+        one until the halves of this site merge.
+        """
+        if self.status == OFFLINE:
+            return
+        trimmable = self.trimmable
+        for origin, acked in self.acked.items():
+            shown = max(seen.get(origin, 1), trimmable.get(origin, 1))
+            if shown < acked:
+                self.lacking[origin] = shown
+
+    def lacks_no_longer(self, held_from: Callable[[Address, int], int | None]) -> bool:
+        """Pass over what the site lacks again and no member holds; returns whether there was any.
+
+        held_from: origin, number -> the first number from this one on that is held (None: none is).
+        """
+        passed = False
+        for origin, lacked in list(self.lacking.items()):
+            acked = self.acked.get(origin, 1)
+            held = held_from(origin, lacked)
+            first = acked if held is None else min(held, acked)
+            if first > lacked:
+                passed = True
+                self.lacking[origin] = first
+                if first == acked:
+                    del self.lacking[origin]
+        return passed
 
     def start_grace(self, now_ns: int, grace_ns: int, kept: Numbers | None) -> None:
         """Keep what is above `kept` (None: above what is acknowledged now) for `grace_ns`.
@@ -132,15 +176,23 @@ class Site:
         if self.graces and now_ns - self.graces[-1].began_ns < grace_ns // GRACES_AT_ONCE:
             self.graces[-1].until_ns = now_ns + grace_ns
         else:
-            self.graces.append(Grace(now_ns, now_ns + grace_ns, dict(self.acked) if kept is None else kept))
+            kept = self.without_lacking(self.acked) if kept is None else kept
+            self.graces.append(Grace(now_ns, now_ns + grace_ns, kept))
 
     def end_graces(self, until_ns: int | None = None) -> None:
-        """End the graces whose time is over at `until_ns`; all of them if None."""
-        self.graces = [] if until_ns is None else [grace for grace in self.graces if grace.until_ns > until_ns]
+        """End the graces whose time is over at `until_ns`; if None all of them, and keep nothing that was
+        acknowledged."""
+        if until_ns is None:
+            self.graces, self.lacking = [], {}
+        else:
+            self.graces = [grace for grace in self.graces if grace.until_ns > until_ns]
 
     def end_oldest_grace(self) -> None:
-        """End the grace that keeps most."""
-        del self.graces[0]
+        """End the grace that keeps most; without one, what the site lacks again is kept no more."""
+        if self.graces:
+            del self.graces[0]
+        else:
+            self.lacking = {}
 
     # --- operators' orders (relay rule 14) --------------------------------------------------------------------------
 
@@ -194,12 +246,18 @@ class Site:
     # --- what is acknowledged, owed and lost ------------------------------------------------------------------------
 
     def acknowledge(self, numbers: Numbers) -> bool:
-        """Raise the acknowledged numbers; returns whether any rose."""
+        """Raise the acknowledged numbers, and those of what it lacks; returns whether any rose."""
         rose = False
         for origin, number in numbers.items():
             if number > self.acked.get(origin, 1):
                 self.acked[origin] = number
                 rose = True
+            lacked = self.lacking.get(origin)
+            if lacked is not None and number > lacked:
+                self.lacking[origin] = number
+                rose = True
+                if number >= self.acked[origin]:
+                    del self.lacking[origin]
         return rose
 
     def begin(self, numbers: Numbers) -> None:
@@ -222,6 +280,8 @@ class Site:
     def owe_from(self, origin: Address, number: int) -> None:
         """Nothing below a number was ever meant for the site, so no grace keeps it."""
         self.owed[origin] = number
+        if self.lacking.get(origin, number) < number:
+            self.lacking[origin] = number
         for grace in self.graces:
             grace.kept[origin] = max(number, grace.kept.get(origin, 1))
 
@@ -256,7 +316,8 @@ class Site:
 
     def forget(self, origin: Address) -> None:
         """Drop everything about an origin (relay rule 19)."""
-        for numbers in (self.acked, self.owed, self.draining or {}, *(grace.kept for grace in self.graces)):
+        for numbers in (self.acked, self.owed, self.lacking, self.draining or {},
+                        *(grace.kept for grace in self.graces)):
             numbers.pop(origin, None)
         for ranges in (self.lost, self.unreported):
             ranges.pop(origin, None)

@@ -124,7 +124,7 @@ class Trimmer(RelayPart, TrimmerPort):
         self.watch_pauses()
         before_ns = self.now_ns - self.config.hold_age_ns
         for site in self.table:
-            while site.graces and self.hold.has_older(site.graces[0].kept, before_ns):
+            while site.keeps_acknowledged and self.hold.has_older(site.trimmable, before_ns):
                 site.end_oldest_grace()
                 self.status.send_bases(site)
             if site.status != OFFLINE and not self.is_spared(site) and self.hold.has_older(site.acked, before_ns):
@@ -152,7 +152,7 @@ class Trimmer(RelayPart, TrimmerPort):
         if hold.nbytes <= limit_bytes:
             return
         for site in self.table:
-            if site.graces:
+            if site.keeps_acknowledged:
                 site.end_graces()
                 self.status.send_bases(site)
         while self.config.on_full != BLOCK:
@@ -191,10 +191,18 @@ class Trimmer(RelayPart, TrimmerPort):
         self.holes = awaited
         self.forwarder.pump()
 
+    def pass_over_holes(self) -> None:
+        """While a grace runs, another half may bring what a site lacks again and no member here holds. After that it is
+        reported as lost there, or it would block what follows it."""
+        for site in self.table:
+            if self.synchronizer.complete and not site.graces and site.lacks_no_longer(self.hold.first_from):
+                self.status.send_bases(site)
+
     @timer("holes")
     def check(self) -> None:
         """As relay, each second: look for holes and for what is too old."""
         if self.group.is_relay:
+            self.pass_over_holes()
             self.give_up_holes()
             if self.hold.batches:
                 self.trim_soon()

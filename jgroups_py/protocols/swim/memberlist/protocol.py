@@ -20,6 +20,7 @@ from jgroups_py.model.errors import WireError
 from jgroups_py.model.events import AddressesKnown, Left, SendTo, StreamClosed, StreamData, StreamOpened, StreamTo
 from jgroups_py.model.outputs import CloseStream, Frame, LogEntry, OpenStream, WriteStream
 from jgroups_py.model.ports import Streams, UserState
+from jgroups_py.model.text import place as place_text
 from jgroups_py.protocols.swim.headers import Alive, PingHeader, PushPull
 from jgroups_py.protocols.swim.memberlist.config import MemberlistConfig
 from jgroups_py.protocols.swim.memberlist.messages import (
@@ -219,8 +220,8 @@ class Memberlist(BaseTransport, Streams):
 
     def malformed(self, place: PhysicalAddress, error: WireError) -> None:
         """Count bytes that cannot be decoded, and log a warning, at most one a minute."""
-        self.drop("malformed_dropped", None, f"{error}; from {place[0]}:{place[1]}")
-        self.warn(f"bytes from {place[0]}:{place[1]} are not memberlist's: {error}")
+        self.drop("malformed_dropped", None, f"{error}; from {place_text(*place)}")
+        self.warn(f"bytes from {place_text(*place)} are not memberlist's: {error}")
 
     # --- streams ------------------------------------------------------------------------------------------------------
 
@@ -299,7 +300,7 @@ class Memberlist(BaseTransport, Streams):
         self.end(stream)
         if isinstance(message, StreamFailure):
             self.count("refused_by_peer")
-            self.emit(LogEntry("warning", f"{exchange.place[0]}:{exchange.place[1]} refuses: {message.reason}"))
+            self.emit(LogEntry("warning", f"{place_text(*exchange.place)} refuses: {message.reason}"))
         elif isinstance(message, PushPull) and isinstance(exchange.request, PushPull):
             # Looked up only now: reading the answer may have stored the name of the node at that physical address.
             answer = PushPull(exchange.request.exchange, True, exchange.request.join, message.states, message.user)

@@ -23,7 +23,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
 from jgroups_py.blocks.mqtt.federation.copy_bytes import read_delivery, wanted_body
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved, SessionOffer
 from jgroups_py.blocks.mqtt.federation.tables import SessionOwner, key_of
-from jgroups_py.blocks.mqtt.federation.wire import EventKind
+from jgroups_py.blocks.mqtt.federation.wire import EventKind, InterestTree
 from tests.unit.blocks.mqtt.clients import SECOND, Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
 from tests.unit.blocks.mqtt.test_handover import Roaming, hold_back, numbered, roaming
@@ -385,26 +385,42 @@ def test_parts_of_a_large_session_arrive_as_one():
     assert [payload.split()[0] for payload in client.payloads()] == numbered(0, 40)
 
 
-def claimed_by_one_that_ends() -> tuple[FederationWorld, Roaming, str, str, str]:
-    """A ends; the client connects at a node that ends too, before it has learned of A's end. The world, the client,
-    where the copy is, and two nodes without one."""
+def claimed_by_one_that_ends(home: str = "A") -> tuple[FederationWorld, Roaming, str, str, str]:
+    """The session's node ends; the client connects at a node that ends too, before it has learned of that. The world,
+    the client, where the copy is, and two nodes without one."""
     w = world("ABCDE")
-    client = subscribed(w, "A")
-    keeper = keeper_of(w)
+    client = subscribed(w, home)
+    keeper = keeper_of(w, home)
     client.disconnect()
-    publish(w, "A", 3)
-    claims, *others = (name for name in "BCDE" if name != keeper)
-    w.crash("A")
+    publish(w, home, 3)
+    claims, *others = (name for name in "ABCDE" if name not in (keeper, home))
+    w.crash(home)
     w.run(0.1)
     client.go(w, claims, wait=0.1)
     w.crash(claims)
     return w, client, keeper, others[0], others[1]
 
 
-def test_a_session_is_found_though_the_node_that_claimed_it_has_ended_too():
-    w, client, _, home, _ = claimed_by_one_that_ends()
-    assert client.go(w, home, wait=3).session_present
+@pytest.mark.parametrize("home", ["A", "E"])
+def test_a_session_is_found_though_the_node_that_claimed_it_has_ended_too(home):
+    """Both are seen to be gone at once, in either order."""
+    w, client, _, dest, _ = claimed_by_one_that_ends(home)
+    assert client.go(w, dest, wait=3).session_present
     assert client.payloads() == numbered(0, 3)
+
+
+def test_a_session_is_found_though_a_second_node_has_claimed_it_from_the_first_before_its_own_ended():
+    w = world("ABCDE")
+    client = subscribed(w, "A")
+    keeper = keeper_of(w)
+    client.disconnect()
+    publish(w, "A", 3)
+    first, second, _ = (name for name in "BCDE" if name != keeper)
+    w.crash("A")
+    client.go(w, first, wait=0.1)
+    assert client.go(w, second, wait=3).session_present
+    assert client.payloads() == numbered(0, 3)
+    assert not w.sent(second, "handover_timeouts")
 
 
 def test_a_late_request_for_a_session_that_another_node_has_claimed_since_ends_nothing():
@@ -414,6 +430,35 @@ def test_a_late_request_for_a_session_that_another_node_has_claimed_since_ends_n
     w.nodes[other].federation.send_event(keeper, EventKind.COPY_WANTED, wanted_body("A", "me", 1))
     w.run(5)
     assert client.answer(ConnAckPacket).session_present
+    assert client.payloads() == numbered(0, 3)
+
+
+def test_what_a_new_process_was_sent_before_its_filters_were_known_reaches_it():
+    """Copies, too: the keeper counted as complete without them, and the session's node could end."""
+    w = world("AB")
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "A", 3)
+    w.crash("B")
+    w.run(1)
+    a = w.nodes["A"].federation
+    trees, handle_tree = [], a._handlers[InterestTree]
+    a._handlers[InterestTree] = lambda *frame: trees.append(frame)
+    w.start("B")
+    w.run(0.4)                                           # A sees it, and does not know its filters yet
+    assert a.peers["B"].is_up
+    a.peer_keeps("B")                                    # B has said so
+    w.nodes["A"].settle()
+    assert a.peers["B"].stream.queued
+    assert a.where("me")["copies_at"] == {"B": False}
+    a._handlers[InterestTree] = handle_tree
+    handle_tree(*trees[-1])
+    w.nodes["A"].settle()
+    assert a.where("me")["copies_at"] == {"B": False}, "nothing has arrived yet"
+    w.run(2)
+    assert a.where("me")["copies_at"] == {"B": True}
+    w.crash("A")
+    assert client.go(w, "B", wait=3).session_present
     assert client.payloads() == numbered(0, 3)
 
 
