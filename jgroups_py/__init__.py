@@ -32,11 +32,9 @@ The names below are loaded when they are first used, so that the tools of the pu
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jgroups_py.model.version import __version__
-from jgroups_py.system.builds import choose
 from jgroups_py.system.logs import escape_records
 
 if TYPE_CHECKING:
@@ -78,8 +76,6 @@ if TYPE_CHECKING:
     from jgroups_py.model.view import View as View
     from jgroups_py.model.view import ViewId as ViewId
 
-__compiled__ = choose(Path(__file__).parent)
-"""Whether the modules of system/builds.py are compiled in this process."""
 
 escape_records()
 
@@ -99,7 +95,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = ["__compiled__", "__version__", *sorted(_HOME_OF)]
+__all__ = ["__version__", *sorted(_HOME_OF)]
 
 
 def __getattr__(name: str) -> Any:

@@ -36,7 +36,7 @@ class Flag(enum.IntFlag):
     RSVP = 128
 
     @classmethod
-    def bits(cls, flags: object) -> int:
+    def bits(cls, flags: int) -> int:
         """Flags of an application as the stack carries them.
 
         Raises:
