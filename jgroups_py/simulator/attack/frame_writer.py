@@ -204,6 +204,15 @@ def _fields_of(cls: type[Any]) -> tuple[tuple[str, FieldWriter], ...]:
     return tuple((field.name, writer_of(field.metadata["codec"])) for field in attrs.fields(cls))
 
 
+def _release() -> FieldWriter:
+    number = _number_writer(16)
+
+    def write(pool: ValuePool, value: Any, out: bytearray) -> None:
+        for part in (DRAW,) * 5 if value is DRAW else (*value.version, *value.oldest):
+            number(pool, part, out)
+    return write
+
+
 def _node_state() -> FieldWriter:
     fields, state = _attributes(*_fields_of(Alive)), _number_writer(8)
 
@@ -226,7 +235,8 @@ BY_WRITER: dict[str, Callable[[], FieldWriter]] = {
     "_write_address": lambda: _address, "_write_member": lambda: _member, "_write_physical": lambda: _physical,
     "_write_view_id": lambda: _view_id, "_write_digest": _digest, "_write_plain_view": _plain_view,
     "_write_view": _view, "_write_interest": _interest, "_write_ballot": _ballot, "_write_flush": _flush,
-    "_write_node_state": _node_state, "_write_row": _row, "_write_number": lambda: _number_writer(64),
+    "_write_node_state": _node_state, "_write_row": _row, "_write_release": _release,
+    "_write_number": lambda: _number_writer(64),
 }
 
 
