@@ -94,7 +94,8 @@ def judge(toxic: str, harm: str, out: Path, noted: Noted) -> Verdict:
     sys.stdout.write(f"{toxic}, {harm}: {verdict}\n")
     assert verdict.ok, show(verdict, out)
     assert not verdict.lost, show(verdict, out)
-    assert not verdict.missed, show(verdict, out)
+    # A relay that stands still for longer than detection takes is excluded, and told what it missed of its own site.
+    assert not verdict.missed or harm.startswith("SIGSTOP"), show(verdict, out)
     assert verdict.delivered > 3 * verdict.sent > 0, show(verdict, out)
     return verdict
 

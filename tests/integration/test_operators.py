@@ -14,6 +14,7 @@ from jgroups_py.blocks.swim_membership import Membership
 from jgroups_py.channel.sync import JChannel
 from jgroups_py.cli import main
 from jgroups_py.cli.events import as_text
+from jgroups_py.model.version import __version__
 from jgroups_py.ops.control import ControlSocket, follow
 from tests.integration.serf_agent import free_port, until
 from tests.runtime.helpers import free_udp_port
@@ -120,9 +121,11 @@ def test_members_and_events_of_swim_alone_have_tags_states_and_round_trips(
         assert main(["members", "--control", str(tmp_path / "a")]) == 0
         head, columns, mine, other = capsys.readouterr().out.splitlines()
         assert head == "alone, as a sees it: 2 members"
-        assert columns.split() == ["name", "address", "state", "incarnation", "tags", "rtt"]
-        assert mine.split() == ["a", f"127.0.0.1:{ports['a']}", "alive", "1", "role=web", "-"]
-        assert other.split()[:5] == ["b", f"127.0.0.1:{ports['b']}", "alive", "2", "zone=2"]
+        assert columns.split() == ["name", "address", "state", "version", "incarnation", "tags", "rtt"]
+        version_of_a, version_of_b = mine.split()[3], other.split()[3]
+        assert mine.split() == ["a", f"127.0.0.1:{ports['a']}", "alive", version_of_a, "1", "role=web", "-"]
+        assert other.split()[:6] == ["b", f"127.0.0.1:{ports['b']}", "alive", version_of_b, "2", "zone=2"]
+        assert version_of_a in (__version__, "-")
         b.leave()
         follower.of("b", "left")
         assert shown(capsys, tmp_path / "a")["b"]["state"] == "left"

@@ -163,7 +163,7 @@ class Besieged:
         """What the attacks of the kit are made for: A, B and C."""
         view = self.members["A"].view
         assert view is not None
-        return Group(CLUSTER, View(view.id, view.members[:3]))
+        return Group(CLUSTER, View(view.id, tuple(member for member in view.members if member.name in NAMES)))
 
     def await_view(self, number: int) -> None:
         """Until A, B and C are in one view with so many members."""
