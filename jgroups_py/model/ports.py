@@ -50,6 +50,14 @@ class MulticastNumbers(ABC):
         """Whether it numbers multicasts with these flags."""
 
 
+class MulticastOrder(ABC):
+    """A layer that gives the multicasts of all senders one order."""
+
+    @abstractmethod
+    def is_ordered(self, flags: int) -> bool:
+        """Whether multicasts with these flags have a place in it; the others may come before or after them."""
+
+
 class LastFrames(ABC):
     """When the last frame of each member arrived."""
 

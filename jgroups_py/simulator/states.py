@@ -11,13 +11,14 @@ from random import Random
 
 import attrs
 
-from jgroups_py.model.batch import NO_RELIABILITY, NO_TOTAL_ORDER, Batch
+from jgroups_py.model.batch import NO_RELIABILITY, Batch
 from jgroups_py.model.events import StateBusy, StateChunk
 from jgroups_py.model.units import NS_PER_S, millis
 from jgroups_py.model.view import View
 from jgroups_py.protocols.relay import Relay
 from jgroups_py.protocols.state_transfer import StateTransfer
 from jgroups_py.simulator.checkers import Facts, Violation
+from jgroups_py.simulator.checkers.facts import is_free
 from jgroups_py.simulator.faults.actions import Action, Starter, is_up
 from jgroups_py.simulator.history import MessageSent
 from jgroups_py.simulator.process import STATE_CHUNK_BYTES, Process, parse_log
@@ -258,7 +259,7 @@ def altered(world: World) -> Iterator[Violation]:
 def repeated(world: World) -> Iterator[Violation]:
     """Messages that a member has twice, by a state and by delivery, or out of their sender's order.
 
-    Those with NO_TOTAL_ORDER have an order of their own.
+    Those that have no place in a TOTAL order have an order of their own.
     """
     unordered = unordered_payloads(world)
     for app in apps(world):
@@ -275,9 +276,10 @@ def repeated(world: World) -> Iterator[Violation]:
 
 
 def unordered_payloads(world: World) -> dict[bytes, None]:
-    """The payloads that were sent with NO_TOTAL_ORDER."""
+    """The payloads of multicasts that have no place in a TOTAL order."""
+    relayed = any(world.history.sites.values())
     return {payload: None for entry in world.history.entries
-            if isinstance(entry, MessageSent) and entry.flags & NO_TOTAL_ORDER for payload in entry.payloads}
+            if isinstance(entry, MessageSent) and is_free(entry.flags, relayed=relayed) for payload in entry.payloads}
 
 
 def place_of(payload: bytes) -> tuple[str, int]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jgroups_py.model.batch import NO_TOTAL_ORDER
+from jgroups_py.model.batch import NO_RELAY, NO_TOTAL_ORDER
 from jgroups_py.model.units import seconds
 from jgroups_py.simulator import history as h
 from jgroups_py.simulator.checkers import CHECKERS, Facts, check, order
@@ -49,6 +49,26 @@ def test_a_message_without_an_order_may_come_anywhere() -> None:
     writer.deliver("A", "a1", at="B", place=1)
     writer.group(2, "AB")
     assert check(writer.history) == []
+
+
+def test_what_relay_numbers_may_be_overtaken_by_what_it_does_not() -> None:
+    writer = HistoryWriter(X="AB")
+    writer.group(1, "AB")
+    writer.send("B", "numbered", flags=NO_TOTAL_ORDER)
+    writer.send("B", "free", flags=NO_TOTAL_ORDER | NO_RELAY)
+    writer.deliver("B", "free", at="AB", flags=NO_TOTAL_ORDER | NO_RELAY)
+    writer.deliver("B", "numbered", at="AB", flags=NO_TOTAL_ORDER, place=1)
+    assert check(writer.history, ["F", "O1", "O3"]) == []
+
+
+def test_what_relay_numbers_stays_in_order_whatever_its_flags() -> None:
+    writer = HistoryWriter(X="AB")
+    writer.group(1, "AB")
+    writer.send("B", "first", flags=NO_TOTAL_ORDER)
+    writer.send("B", "second")
+    writer.deliver("B", "second", at="AB", place=1)
+    writer.deliver("B", "first", at="AB", flags=NO_TOTAL_ORDER, place=2)
+    assert {found.guarantee for found in check(writer.history, ["F", "O1", "O3"])} == {"F", "O3"}
 
 
 def test_members_that_part_may_have_the_rest_in_another_order() -> None:

@@ -79,6 +79,9 @@ FOUND = (
     ("attacker-site", 50002, "R6: another site's relay named a member before it was in the view of its own site"),
     ("attacker-site", 50019, "R6: another site's relay named a member before a third site heard of it"),
     ("hostile", 114, "L: a state for a forged request was kept for as long as the member it named was in the view"),
+    ("order-sites", 60055, "F: (checker) what RELAY numbers, and what it does not, were one stream of NO_TOTAL_ORDER"),
+    ("dict", 60030, "D4: a member cut off before a copy came began with nothing, and was not told of its writes"),
+    ("cache-split", 60091, "N3: a site that knew one half of another one missed the notices of the other half"),
 )
 """Profile, seed, what it found. A seed shows its bug in the plan that it drew then: should plans change, replace it."""
 

@@ -10,11 +10,13 @@ Only notices travel: a reliable multicast, which RELAY carries to the other site
 source must show a write before `invalidate` is called. Then, once it has returned with a receipt, no member that the
 receipt names returns an older value to a call that begins (N1). Where notices cannot arrive, or none is sent, a value
 is at most `ttl` old (N2). A member forgets everything when it may have missed a notice: at a merge, when messages were
-declared lost, when a site is UP that was not known or OFFLINE, and at each connection.
+declared lost, when a site is UP that was not known or OFFLINE, and at each connection. A member that has had a notice
+when it meets such a site has all forget everything: that site may have known the other half of this one alone.
 """
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import monotonic_ns
@@ -27,7 +29,7 @@ from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.channel.block import Block, Connection
 from jgroups_py.channel.receipt import Receipt
 from jgroups_py.channel.sync import JChannel
-from jgroups_py.model.errors import WireError
+from jgroups_py.model.errors import ChannelError, WireError
 from jgroups_py.model.outputs import (
     Closed,
     Deliver,
@@ -43,6 +45,7 @@ from jgroups_py.runtime.send_queue import NOW
 from jgroups_py.wire.block_headers import BlockHeader, CacheNotice
 from jgroups_py.wire.codec import Interner
 
+log = logging.getLogger("jgroups_py")
 K = TypeVar("K")
 V = TypeVar("V")
 KEY_COST = 8                             # of a notice, for each key beside its bytes
@@ -119,9 +122,11 @@ class CacheHub(Block):
     def __init__(self) -> None:
         self.caches: dict[str, Cache[Any, Any]] = {}
         self._sites: dict[str, str] = {}
+        self._connection: Connection | None = None
+        self._noticed: dict[str, None] = {}                  # caches of which this connection has had a notice
 
     def begin(self, connection: Connection) -> None:
-        self._sites = {}
+        self._sites, self._noticed, self._connection = {}, {}, connection
         for cache in self.caches.values():
             cache.connection_changed(False)
 
@@ -133,12 +138,17 @@ class CacheHub(Block):
                 if isinstance(header, CacheNotice):
                     cache = self.caches.get(header.name)
                     if cache is not None:
+                        self.noticed(header.name)
                         cache.receive(output.batch.payloads)
                     continue
             else:
                 self._heard(output)
             kept.append(output)
         return kept
+
+    def noticed(self, name: str) -> None:
+        """A notice for a cache was sent, or has come; from any thread."""
+        self._noticed[name] = None
 
     def _heard(self, output: Output) -> None:
         caches = self.caches.values()
@@ -158,6 +168,18 @@ class CacheHub(Block):
             if output.status == "UP" and before in (None, "OFFLINE"):
                 for cache in caches:                         # it may have sent notices that this site never gets
                     cache.missed_notices()
+                self._repeat()
+
+    def _repeat(self) -> None:
+        """A site was met: no notice from before is owed to it, and it may not miss them, as it was UP for another half
+        of this site all the time. So each member that has one tells it to forget everything; any may crash."""
+        if self._connection is None:
+            return
+        for name in tuple(self._noticed):
+            try:
+                self._connection.sends.put(None, encode(ForgetAll()), 0, (CacheNotice(name),), NOW)
+            except ChannelError:                             # this member leaves
+                log.debug("a notice for the cache %r was not repeated", name, exc_info=True)
 
 
 class Cache(Generic[K, V]):
@@ -187,6 +209,7 @@ class Cache(Generic[K, V]):
         self._interner = Interner()
         if channel.view is not None:
             self._core.connected()
+        self._hub = hub
         hub.caches[name] = self
 
     # --- reading ----------------------------------------------------------------------------------------------------
@@ -298,6 +321,7 @@ class Cache(Generic[K, V]):
     def clear(self, *, until: str | Iterable[str] | None = None, timeout: float | None = None) -> Receipt | None:
         """`invalidate` for all keys."""
         self.missed_notices()
+        self._hub.noticed(self.name)
         return self._send(encode(ForgetAll()), until, timeout)
 
     async def ainvalidate(
@@ -311,6 +335,7 @@ class Cache(Generic[K, V]):
     ) -> Receipt | None:
         """`clear` on an AsyncChannel."""
         self.missed_notices()
+        self._hub.noticed(self.name)
         return await self._asend(encode(ForgetAll()), until, timeout)
 
     def _forgotten(self, keys: Iterable[K]) -> bytes:
@@ -320,6 +345,7 @@ class Cache(Generic[K, V]):
         self._channel.check_size(sum(map(len, packed)) + KEY_COST * len(packed))
         with self._lock:
             self._core.forget(packed)
+        self._hub.noticed(self.name)
         return encode(ForgetKeys(packed))
 
     def _send(self, data: bytes, until: str | Iterable[str] | None, timeout: float | None) -> Receipt | None:

@@ -309,11 +309,17 @@ class DictCore:
             self.send_write(number)
 
     def found(self, view: View) -> None:
-        """No member has a copy: all begin with an empty one."""
-        self.entries, self.applied, self.settled, self.primary = {}, 0, True, True
+        """No member has a copy: all begin with an empty one.
+
+        A member may have had one: it was to take another one, whose provider went before it came.
+        """
+        before, self.entries = self.entries, {}
+        self.applied, self.settled, self.primary = 0, True, True
         self.written = {}
-        self.log.clear()
         self.electorate = view.members
+        if before:
+            self.outputs.append(Reloaded())
+        self.report_replaced(self.take_from_log(0), before)
 
     def elect(self, view: View, base: bytes) -> None:
         """Find out whether this part has a majority, from facts that all its members have: so all agree."""
@@ -362,8 +368,7 @@ class DictCore:
         if self.policy == MERGE and self.offerer is not None:
             self.unmerged = lost
         else:
-            self.report_taken_back(change for change in lost if change.verb == INCREMENT or self.get(change.key) != (
-                None if change.key not in before else before[change.key].value))
+            self.report_replaced(lost, before)
         for number in list(self.waiting):
             self.counters["sent_again"] += 1
             self.send_write(number)
@@ -383,6 +388,11 @@ class DictCore:
         for change in changes:
             self.counters["taken_back"] += 1
             self.outputs.append(Conflict(change.key, change.value, self.get(change.key), change.verb))
+
+    def report_replaced(self, changes: Iterable[OwnChange], before: Mapping[bytes, DictEntry]) -> None:
+        """Tell own changes that went with the copy `before`, but for those whose key has the same value now."""
+        self.report_taken_back(change for change in changes if change.verb == INCREMENT or self.get(change.key) != (
+            None if change.key not in before else before[change.key].value))
 
     def offer(self, view: View, mine: bytes, now_ns: int) -> None:
         """Policy "merge": the first member of a part that was not chosen multicasts what it has."""

@@ -11,7 +11,7 @@ VIEW_ID_BYTES = 24
 @wire.header(proto=15, kind=1)
 class StateRequestHeader(Header):
     """To a provider: send the state as soon as `delivered`, the requester's multicasts per sender, are delivered;
-    likewise `unordered`, those with NO_TOTAL_ORDER."""
+    likewise `unordered`, those that have no place in the order of TOTAL."""
 
     attempt: int = wire.field(wire.U32)
     view: bytes = wire.field(wire.fixed_bytes(VIEW_ID_BYTES))
@@ -22,7 +22,7 @@ class StateRequestHeader(Header):
 @wire.header(proto=15, kind=2)
 class StateCutHeader(Header):
     """To the requester: the state holds the first `delivered` multicasts of each sender in this view, and the first
-    `unordered` of those with NO_TOTAL_ORDER."""
+    `unordered` of those that have no place in the order of TOTAL."""
 
     attempt: int = wire.field(wire.U32)
     delivered: dict[Address, int] = wire.field(wire.DIGEST)

@@ -25,10 +25,11 @@ STATE_TRANSFER. Deviations: no BARRIER, no digest of NAKACK; streaming; retries 
 from __future__ import annotations
 
 from jgroups_py.model.address import Address
-from jgroups_py.model.batch import NO_FC, NO_RELAY, NO_RELIABILITY, Batch, Header
+from jgroups_py.model.batch import NO_FC, NO_RELAY, NO_RELIABILITY, NO_TOTAL_ORDER, Batch, Header
 from jgroups_py.model.counters import counter, declare, drop
 from jgroups_py.model.events import Disconnect, GetState, Left, OutputInOrder, StateBusy, StateChunk, ViewChange
 from jgroups_py.model.outputs import ProvideState, StateBegin, StateEnd, StatePart
+from jgroups_py.model.ports import MulticastOrder
 from jgroups_py.model.view import View
 from jgroups_py.protocols.state_transfer.config import StateTransferConfig
 from jgroups_py.protocols.state_transfer.headers import (
@@ -73,6 +74,7 @@ class StateTransfer(Protocol):
     def start(self) -> None:
         self.view: View | None = None
         self.view_raw = b""
+        self.order: MulticastOrder | None = self.stack.find(MulticastOrder)
         self.position = Position()                     # the multicasts passed up in this view
         # As a requester.
         self.transfer: RequestedState | None = None
@@ -101,8 +103,15 @@ class StateTransfer(Protocol):
         self.deliver(batch)
         return self.serve_pending() if self.pending else None
 
+    def is_ordered(self, flags: int) -> bool:
+        """Whether a multicast with these flags comes in one order with all others of its sender.
+
+        NO_TOTAL_ORDER alone does not tell: what a layer above numbers has a place nevertheless.
+        """
+        return not flags & NO_TOTAL_ORDER or (self.order is not None and self.order.is_ordered(flags))
+
     def deliver(self, batch: Batch) -> None:
-        src, delivered = batch.src, self.position.counts(batch)
+        src, delivered = batch.src, self.position.counts(is_ordered=self.is_ordered(batch.flags))
         delivered[src] = delivered.get(src, 0) + (len(batch.payloads) or 1)
         self.pass_up(batch)
 
@@ -118,7 +127,9 @@ class StateTransfer(Protocol):
 
     def deliver_below(self, transfer: RequestedState, batch: Batch) -> Batch | None:
         """Deliver the part of a batch that the state will contain; returns the rest, None if there is none."""
-        number = transfer.cut.counts(batch).get(batch.src, 0) - self.position.counts(batch).get(batch.src, 0)
+        is_ordered = self.is_ordered(batch.flags)
+        there = self.position.counts(is_ordered=is_ordered).get(batch.src, 0)
+        number = transfer.cut.counts(is_ordered=is_ordered).get(batch.src, 0) - there
         if number <= 0:
             return batch
         if number >= batch.count:

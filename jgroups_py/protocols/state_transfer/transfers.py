@@ -7,7 +7,7 @@ from collections import deque
 import attrs
 
 from jgroups_py.model.address import Address
-from jgroups_py.model.batch import NO_TOTAL_ORDER, Batch
+from jgroups_py.model.batch import Batch
 from jgroups_py.windows.pacing import PacedBytes
 
 
@@ -15,15 +15,16 @@ from jgroups_py.windows.pacing import PacedBytes
 class Position:
     """A position in the stream of multicasts: how many of each sender were delivered in the current view.
 
-    unordered: those with NO_TOTAL_ORDER, counted by themselves, as they and others may overtake each other (TOTAL).
+    unordered: those that have no place in the order of all senders, counted by themselves, as they and others may
+    overtake each other (TOTAL). A count names messages only if they come in one order at all members.
     """
 
     delivered: dict[Address, int] = attrs.Factory(dict)
     unordered: dict[Address, int] = attrs.Factory(dict)
 
-    def counts(self, batch: Batch) -> dict[Address, int]:
-        """The counts among which those of a batch are."""
-        return self.unordered if batch.flags & NO_TOTAL_ORDER else self.delivered
+    def counts(self, *, is_ordered: bool) -> dict[Address, int]:
+        """The counts of ordered messages, or of the others."""
+        return self.delivered if is_ordered else self.unordered
 
     def covers(self, other: Position) -> bool:
         """Whether every multicast counted in the other one is counted here."""

@@ -35,7 +35,7 @@ from jgroups_py.model.batch import NO_FC, NO_RELAY, NO_RELIABILITY, NO_TOTAL_ORD
 from jgroups_py.model.counters import counter, declare, drop, figure
 from jgroups_py.model.events import AppBusy, Frozen, MessageDropped, OutputInOrder, RaiseView, ViewChange
 from jgroups_py.model.outputs import MessagesLost, OrderUncertain
-from jgroups_py.model.ports import MulticastNumbers
+from jgroups_py.model.ports import MulticastNumbers, MulticastOrder
 from jgroups_py.model.units import NS_PER_MS
 from jgroups_py.model.view import View
 from jgroups_py.protocols.total.config import SAFE, TotalConfig
@@ -55,7 +55,7 @@ TO_COORDINATOR = NO_FC | NO_RELAY
 """Of unicasts to the sequencer: reliable."""
 
 
-class Total(Protocol):
+class Total(Protocol, MulticastOrder):
     """See the module."""
 
     Config = TotalConfig

@@ -30,9 +30,8 @@ class Violation:
 class SentMessage:
     """One message that was sent.
 
-    number: its place, from 1, among the ordered messages of its sender to the same destination (0: OOB or
-    unreliable), counted by themselves if they have NO_TOTAL_ORDER; relay_number: its place among the sender's
-    multicasts that are relayed (0: none).
+    number: its place, from 1, in its stream (0: OOB or unreliable); relay_number: its place among the sender's
+    multicasts that are relayed (0: none); free: a multicast that has no place in a TOTAL order.
     """
 
     payload: bytes
@@ -45,6 +44,7 @@ class SentMessage:
     relay_number: int
     topic: str = ""
     sites: tuple[str, ...] | None = None
+    free: bool = False
 
     @property
     def reliable(self) -> bool:
@@ -54,12 +54,18 @@ class SentMessage:
     @property
     def stream(self) -> Stream:
         """The messages among which it has its number."""
-        return self.sender, self.dest, self.flags & NO_TOTAL_ORDER
+        return self.sender, self.dest, self.free
 
 
 Delivered = tuple[h.MessageDelivered, bytes]
-Stream = tuple[Address, Address | None, int]
-"""Messages with one order: (sender, destination, the flag NO_TOTAL_ORDER or 0)."""
+Stream = tuple[Address, Address | None, bool]
+"""Messages with one order: (sender, destination, whether they are free)."""
+
+
+def is_free(flags: int, *, relayed: bool) -> bool:
+    """Whether a multicast with these flags has no place in a TOTAL order: NO_TOTAL_ORDER frees it, unless RELAY numbers
+    it."""
+    return bool(flags & NO_TOTAL_ORDER) and (not relayed or bool(flags & NO_RELAY))
 
 
 def topic_of(payload: bytes) -> str:
@@ -74,6 +80,7 @@ class Facts:
     def __init__(self, history: h.History) -> None:
         self.history = history
         self.name = history.name
+        self.has_sites = any(history.sites.values())
         self.messages: dict[bytes, SentMessage] = {}
         self.by_relay_number: dict[Address, list[SentMessage]] = {}      # origin -> its relayed multicasts, from 1
         self.installs: list[h.InstalledView] = []
@@ -204,13 +211,14 @@ class Facts:
         self.sends.append(sent)
         ordered = not sent.flags & (OOB | NO_RELIABILITY)
         relayed = sent.dest is None and not sent.flags & (NO_RELAY | NO_RELIABILITY)
-        in_order = self.ordered.setdefault((sent.member, sent.dest, sent.flags & NO_TOTAL_ORDER), [])
+        free = sent.dest is None and is_free(sent.flags, relayed=self.has_sites)
+        in_order = self.ordered.setdefault((sent.member, sent.dest, free), [])
         numbers = self.by_relay_number.setdefault(sent.member, [])
         for payload in sent.payloads:
             assert payload not in self.messages, f"payload {payload!r} was sent twice; checkers need unique ones"
             message = SentMessage(payload, sent.member, sent.dest, sent.flags, sent.view, sent.at_ns,
                                   len(in_order) + 1 if ordered else 0, len(numbers) + 1 if relayed else 0,
-                                  topic_of(payload), sent.sites)
+                                  topic_of(payload), sent.sites, free)
             self.messages[payload] = message
             if ordered:
                 in_order.append(message)

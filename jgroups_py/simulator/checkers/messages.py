@@ -140,7 +140,8 @@ def _remote_excuse(facts: Facts, lacks: h.InstalledView, payload: bytes) -> bool
 def reliable_fifo(facts: Facts) -> Iterator[Violation]:
     """F: per sender in send order, no holes within a view; regular multicasts and regular unicasts alike.
 
-    Multicasts with NO_TOTAL_ORDER and those without are two streams.
+    Multicasts that have a place in a TOTAL order and those that NO_TOTAL_ORDER frees are two streams. What RELAY
+    numbers has its place whatever its flags.
 
     Messages that were declared lost because the receiver was too slow are no hole (FLOW). A unicast hole counts if
     sender and receiver had each other in all their views, from the view of the send before the hole to the views of

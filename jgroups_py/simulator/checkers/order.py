@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import attrs
 
 from jgroups_py.model.address import Address
-from jgroups_py.model.batch import NO_RELAY, NO_RELIABILITY, NO_TOTAL_ORDER
 from jgroups_py.model.units import NS_PER_S, seconds
 from jgroups_py.model.view import View, ViewId
 from jgroups_py.simulator import history as h
@@ -53,11 +52,9 @@ class OrderFacts:
     has_places: bool = False
 
 
-def is_ordered(message: SentMessage | None, *, relayed: bool) -> bool:
-    """Whether a multicast is to have a place: NO_TOTAL_ORDER frees it, unless RELAY numbers it."""
-    if message is None or message.dest is not None or message.flags & NO_RELIABILITY:
-        return False
-    return not message.flags & NO_TOTAL_ORDER or (relayed and not message.flags & NO_RELAY)
+def is_ordered(message: SentMessage | None) -> bool:
+    """Whether a message is to have a place."""
+    return message is not None and message.dest is None and message.reliable and not message.free
 
 
 def order_of(facts: Facts) -> OrderFacts:
@@ -71,7 +68,6 @@ def order_of(facts: Facts) -> OrderFacts:
 def _collected(facts: Facts) -> OrderFacts:
     order = OrderFacts()
     now: dict[Address, Sequence] = {}
-    relayed = any(facts.history.sites.values())
     for entry in facts.history.entries:
         match entry:
             case h.InstalledView(_, member, view, _):
@@ -89,7 +85,7 @@ def _collected(facts: Facts) -> OrderFacts:
                 mine = now[member]
                 order.has_places = order.has_places or bool(place)
                 for number, payload in enumerate(payloads):
-                    if is_ordered(facts.messages.get(payload), relayed=relayed):
+                    if is_ordered(facts.messages.get(payload)):
                         mine.payloads.append(payload)
                         mine.places.append(place and place + number)
                         mine.at_ns = at_ns
@@ -199,15 +195,14 @@ def fifo(facts: Facts) -> Iterator[Violation]:
     if not order.has_places:
         return
     for sequence in order.found.values():
-        latest: dict[tuple[Address, bool], int] = {}
+        latest: dict[Address, int] = {}
         for payload in sequence.payloads:
             message = facts.messages[payload]
-            stream = message.sender, bool(message.flags & NO_TOTAL_ORDER)
-            if message.number and message.number < latest.get(stream, 0):
+            if message.number and message.number < latest.get(message.sender, 0):
                 yield Violation("O3", f"{facts.name(sequence.member)} delivered {facts.show(payload)} out of the order "
                                 f"of {facts.name(message.sender)}", sequence.at_ns)
                 break
-            latest[stream] = max(message.number, latest.get(stream, 0))
+            latest[message.sender] = max(message.number, latest.get(message.sender, 0))
 
 
 def causal(facts: Facts) -> Iterator[Violation]:

@@ -88,11 +88,14 @@ class Apps(Group):
 
     def __init__(self, names: str = "ABC", seed: str = "0", **config: object) -> None:
         super().__init__(lambda name: [], "")
-        self.members = {name: App(Loop(), StateTransfer(StateTransferConfig(**config)), me=name, seed=seed)
-                        for name in names}
+        self.members = {name: self.member(name, seed, config) for name in names}
         self.interners = {name: wire.Interner() for name in names}
         for name, bench in self.members.items():
             self.interners[name].adopt(bench.me)
+
+    def member(self, name: str, seed: str, config: dict[str, object]) -> App:
+        """One member with its layers."""
+        return App(Loop(), StateTransfer(StateTransferConfig(**config)), me=name, seed=seed)   # type: ignore[arg-type]
 
     def __getitem__(self, name: str) -> App:
         return self.members[name]                             # type: ignore[return-value]

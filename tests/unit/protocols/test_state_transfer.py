@@ -6,8 +6,9 @@ from random import Random
 
 import pytest
 
-from jgroups_py.model.batch import NO_TOTAL_ORDER
+from jgroups_py.model.batch import NO_RELAY, NO_TOTAL_ORDER
 from jgroups_py.model.events import Disconnect, GetState, StateBusy, StateChunk
+from jgroups_py.model.ports import MulticastNumbers
 from jgroups_py.model.units import NS_PER_S
 from jgroups_py.protocols.state_transfer import (
     StateCancelHeader,
@@ -19,8 +20,10 @@ from jgroups_py.protocols.state_transfer import (
     StateWindowHeader,
 )
 from jgroups_py.protocols.state_transfer.transfers import Position
+from jgroups_py.protocols.total import Total
+from jgroups_py.stack.protocol import Protocol
 from jgroups_py.testing.bench import InFlight, address, change, multicast, unicast, view_of
-from tests.unit.protocols.state_apps import V1, App, Loop, apps, get_state
+from tests.unit.protocols.state_apps import V1, App, Apps, Loop, apps, get_state
 
 
 def test_a_state_is_installed_and_later_messages_are_delivered_after_it() -> None:
@@ -331,10 +334,39 @@ def delay(in_flight: InFlight, delays: dict[tuple[str, str], float]) -> Sequence
 
 
 def test_a_position_counts_what_has_no_order_by_itself() -> None:
-    ordered, free = multicast("A", b"1"), multicast("A", b"2", flags=NO_TOTAL_ORDER)
     mine, its = Position(), Position()
-    mine.counts(ordered)[address("A")] = 2
-    its.counts(free)[address("A")] = 1
+    mine.counts(is_ordered=True)[address("A")] = 2
+    its.counts(is_ordered=False)[address("A")] = 1
     assert not mine.covers(its)                       # its first free one may be after both of mine
-    mine.counts(free)[address("A")] = 1
+    mine.counts(is_ordered=False)[address("A")] = 1
     assert mine.covers(its)
+
+
+class Numbering(Protocol, MulticastNumbers):
+    """A layer that numbers what leaves its site, as RELAY does."""
+
+    def numbers(self, flags: int) -> bool:
+        return not flags & NO_RELAY
+
+
+class OrderedApps(Apps):
+    """Members with one order of what they multicast."""
+
+    def member(self, name: str, seed: str, config: dict[str, object]) -> App:
+        return App(Loop(), Total(), StateTransfer(), Numbering(), me=name, seed=seed)
+
+
+def test_what_is_numbered_has_its_place_in_a_state_though_its_sender_needs_no_order() -> None:
+    group = OrderedApps("ABCD")
+    group.see(view_of("A", "B", "C", "D"))
+    group.delays_of = lambda sent: (50.0,) if (sent.src, sent.dest) == ("A", "D") else (1.0,)
+    group["B"].down(multicast("B", b"numbered", flags=NO_TOTAL_ORDER))
+    group.run(5)                                               # C has it; D has not, as A has not told its place there
+    group.delays_of = lambda sent: (50.0,) if (sent.src, sent.dest) in (("A", "D"), ("B", "C")) else (1.0,)
+    group["B"].down(multicast("B", b"free", flags=NO_TOTAL_ORDER | NO_RELAY))
+    group.run(5)
+    assert (group["C"].log, group["D"].log) == ([b"numbered"], [b"free"])
+    get_state(group, "C", "D")
+    group.run(200)
+    assert group["C"].ends == [""]
+    assert sorted(group["C"].log) == sorted(group["D"].log) == [b"free", b"numbered"]

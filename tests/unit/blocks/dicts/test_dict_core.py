@@ -346,6 +346,35 @@ def test_a_provider_that_dies_before_it_gave_its_copy_is_replaced() -> None:
 
 # --- input that does not fit ------------------------------------------------------------------------------------------
 
+@pytest.mark.parametrize("policy", [PRIMARY, KEEP, MERGE])
+def test_a_member_that_begins_anew_since_the_copy_it_waited_for_never_came_is_told_what_it_had_written(
+    policy: str,
+) -> None:
+    part, cores = group("ABD", policy)
+    part.write("A", put(b"k", b"1"))
+    founder = DictCore(address("C"), policy, bigger if policy == MERGE else None)
+    alone = Part({"C": founder})
+    alone.install(view_of("C", counter=1))
+    alone.write("C", put(b"own", b"2"), put(b"gone", b"3"), (INCREMENT, b"sum", b"5", None, 0))
+    alone.write("C", (DELETE, b"gone", b"", None, 0))
+    both = Part({**cores, "C": founder})
+    for core in both.cores.values():
+        core.view_installed(view_of("A", "B", "D", "C", counter=20))
+    claims = [(core.me, core.outputs.pop(0)) for core in both.cores.values()]
+    for place, (src, claim) in enumerate(claims, 1):
+        assert isinstance(claim, Send)
+        founder.receive(src, claim.data, place, 0)
+    assert not founder.settled
+    founder.outputs.clear()                                       # it is cut off: the copy of A never arrives
+    alone.other["C"].clear()
+    alone.install(view_of("C", counter=21), ["A", "B", "D"])
+    assert founder.settled
+    assert founder.items() == {}
+    told = [(one.verb, one.key, one.value) for one in alone.heard("C", Conflict)]            # type: ignore[attr-defined]
+    assert told == [(PUT, b"own", b"2"), (INCREMENT, b"sum", b"5")]
+    assert len(alone.heard("C", Reloaded)) == 1                   # a listener is told that the keys are gone
+
+
 def test_messages_that_do_not_fit_are_counted_and_change_nothing() -> None:
     _, cores = group("AB")
     view = view_of("A", "B", counter=2)
