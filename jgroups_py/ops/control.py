@@ -10,7 +10,7 @@ RELAY, `jgroups site` on the same host:
 The socket is a UNIX domain socket with mode 0600, and the peer's credentials are checked: only the member's own user
 and root may use it. Nothing listens unless a program opens one, and nothing is reachable over the network. A request
 is one JSON object on a line: {"command": "members" | "status" | "keys" | "survey" |
-"services" | "renew-key"}, or {"command": "offline" |
+"services" | "stats" | "config" | "renew-key"}, or {"command": "offline" |
 "online" | "drain", "site": "SFO", "timeout": 30, "hold": false}. The answer is one JSON object on a line, with "ok",
 and "error" or the report.
 After {"command": "events"} a line follows for each change, until the client closes the connection.
@@ -41,24 +41,27 @@ from jgroups_py.model.units import seconds
 from jgroups_py.node.node import Node
 from jgroups_py.ops.key_control import KeyControl
 from jgroups_py.ops.orders import NodeOrders
+from jgroups_py.ops.own_reports import config_report, stats_report
 from jgroups_py.ops.survey import Survey
 from jgroups_py.ops.watch import ChannelWatch, Feed, WatchedMember, ask_node
 from jgroups_py.system.unix_sockets import listening_socket
 
 log = logging.getLogger("jgroups_py")
 
-REPORTS = ("members", "events", "status", "keys", "survey", "services")
+REPORTS = ("members", "events", "status", "keys", "survey", "services", "stats", "config")
 RENEW_KEY = "renew-key"                     # the order of a new key of the view
 ORDERS = ("offline", "online", "drain")
 FOLLOWING = "following"                     # the event that answers the command "events"
 NO_KEYS = "the member's stack has no ENCRYPT"
 NO_SURVEY = "SWIM alone has no channel to ask other members through"
+NO_STATS = "SWIM alone has no channel whose counters could be reported"
 NO_SERVICES = "the member has no typed services (Services, AsyncServices)"
 NO_SITES = "the member's stack has no RELAY, so it knows of no other sites"
 DRAIN_SECONDS = 30.0                        # default timeout of a drain
 LONGEST_SECONDS = 86_400.0
 ANSWER_SLACK_SECONDS = 10.0                 # an order may take this much longer than its timeout to be answered
 REQUEST_BYTES = 64 << 10
+ANSWER_BYTES = 8 << 20
 FIRST_SECONDS = 30.0                        # after which a connection without a first request is closed
 IDLE_SECONDS = 300.0                        # the same between two requests
 CLIENTS = 8                                 # connections at once
@@ -233,6 +236,11 @@ class ControlSocket:
                 return {"ok": True, **self._survey.take()}
             if command == "services":
                 return self._services()
+            if command == "config":
+                return {"ok": True, **config_report(self._watched.spec)}
+            if command == "stats":
+                return {"ok": False, "error": NO_STATS} if self._channel is None else \
+                    {"ok": True, **stats_report(self._channel)}
             if self._sites is None:
                 return {"ok": False, "error": NO_SITES}
             if command == "status":
@@ -392,7 +400,7 @@ def _answers(
             client.connect(str(path))
             client.sendall(json.dumps(request).encode() + b"\n")
             lines = client.makefile("rb")
-            line = lines.readline()
+            line = lines.readline(ANSWER_BYTES)
         except TimeoutError:
             raise ChannelError(f"the member at {path} did not answer within {timeout:g} s") from None
         except OSError as error:
@@ -400,9 +408,18 @@ def _answers(
         if not line:
             raise ChannelError(f"the member at {path} closed the connection: it runs as another user, or has "
                                f"{CLIENTS} connections already")
-        yield json.loads(line)
+        yield _parsed_answer(line, path)
         if forever:
             client.settimeout(None)
             with contextlib.suppress(ConnectionError):
                 for line in lines:
                     yield json.loads(line)
+
+
+def _parsed_answer(line: bytes, path: str | os.PathLike[str]) -> dict[str, Any]:
+    """A first answer, of what may be no member."""
+    with contextlib.suppress(ValueError, RecursionError):
+        answer = json.loads(line)
+        if isinstance(answer, dict) and isinstance(answer.get("ok"), bool):
+            return answer
+    raise ChannelError(f"what listens at {path} is no member: it answers with something else")

@@ -9,7 +9,7 @@
     /v1/sites     as `jgroups site status --json`; 404 without RELAY
     /v1/stats     all counters, as `ch.stats()`; names may change between versions
     /v1/cluster   a survey: all members of the group and of the sites that are UP, with those that do not answer
-    /v1/config    the stack as it runs, each property as in a stack file
+    /v1/config    the stack as it runs, each property as in a stack file, secrets masked; versions of what it runs on
     /v1/events    Server-Sent Events: changes as `jgroups events --json`, and `tick` each second (events.py)
     /v1/live      Server-Sent Events: what the live page shows, twice a second (pictures.py)
     /v1           this list
@@ -31,7 +31,8 @@ from jgroups_py.ops.http.pictures import PERIOD_SECONDS, MemberPictures
 from jgroups_py.ops.http.snapshot import DEAD_SECONDS, Snapshot
 from jgroups_py.ops.live.page import STREAM_PATH, page
 from jgroups_py.ops.live.stream import PictureStream
-from jgroups_py.ops.reports import Facts, config_facts
+from jgroups_py.ops.own_reports import config_report
+from jgroups_py.ops.reports import Facts
 from jgroups_py.runtime.http.messages import JSON, METRICS, TEXT, HttpAnswer, HttpRequest, plain_answer
 
 API_VERSION = 1                             # of the JSON documents, their field "v"; fields may be added within one
@@ -154,8 +155,7 @@ class EndpointApi:
         return self._document(snapshot, None if snapshot.report is None else {"stats": snapshot.report.stats})
 
     async def _config(self, query: Query, request: HttpRequest) -> HttpAnswer:
-        spec = self._channel.spec
-        return _json({"v": API_VERSION, "stack": spec.source, "protocols": config_facts(spec)})
+        return _json({"v": API_VERSION, **config_report(self._channel.spec)})
 
     def _document(self, snapshot: Snapshot, facts: Facts | None) -> HttpAnswer:
         """A report with its time; 503 while the member is in no group."""
