@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import pytest
 
+from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.outputs import BRIDGE
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.simulator import World
@@ -16,12 +17,14 @@ SITES = {"NYC": "ABC", "SFO": "DEF"}
 EVERY_MS = 10
 
 
-def two_sites(*, standby: bool, one_way_ms: int = ONE_WAY_MS) -> World:
-    """Three members each, in each other's global view."""
+def two_sites(*, standby: bool, one_way_ms: int = ONE_WAY_MS, proxies: bool = False) -> World:
+    """Three members each, in each other's global view. proxies: the bridge does not see that a process has ended."""
     world = World(1, weather={BRIDGE: Weather(latency_ns=millis(one_way_ms), jitter_ns=0)})
     names = [name for members in SITES.values() for name in members]
     hosts = ",".join(f"{world.ip(name)}[7900]" for name in names)
     bridge = stack("bridge", (("bridge_hosts", hosts), ("bridge_port_range", "0")))
+    if proxies:
+        bridge = StackSpec(tuple(layer for layer in bridge.layers if layer.name != "FD_SOCK"), bridge.source)
     for number, (site, members) in enumerate(SITES.items()):
         for name in members:
             world.start(name, site_stack(site, 45601 + number, (("standby", standby),)), f"group of {site}",
@@ -35,19 +38,21 @@ def two_sites(*, standby: bool, one_way_ms: int = ONE_WAY_MS) -> World:
     return world
 
 
-def longest_gap_ms(world: World, end: str) -> int:
-    """The relay A ends as `end` says, while C sends each EVERY_MS. The longest time without a message of C at F."""
+def longest_gap_ms(world: World, end: str, ending: str = "A") -> int:
+    """Members of NYC end as `end` says, while C sends each EVERY_MS. The longest time without a message of C at F."""
     longest_ms, since_ms, seen = 0, 0, len(world.delivered("F"))
     for at_ms in range(0, 8000, EVERY_MS):
         if at_ms == 1000:
-            world.pause("A") if end == "pause" else world.crash("A", power=end == "power")
+            for name in ending:
+                world.pause(name) if end == "pause" else world.crash(name, power=end == "power")
         world.post("C")
         world.run_for(millis(EVERY_MS))
         now = len(world.delivered("F"))
         since_ms = 0 if now > seen else since_ms + EVERY_MS
         seen, longest_ms = now, max(longest_ms, since_ms)
     if end == "pause":
-        world.resume("A")
+        for name in ending:
+            world.resume(name)
     world.run_for(seconds(20))
     assert check(world.history) == []
     return longest_ms
@@ -63,6 +68,30 @@ def test_taking_over_costs_detection_and_one_round_trip(end: str, detected_ms: i
 @pytest.mark.slow
 def test_without_a_standby_the_new_relay_first_joins_the_bridge() -> None:
     assert longest_gap_ms(two_sites(standby=False), "kill") > 4 * ONE_WAY_MS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proxies", [False, True])
+@pytest.mark.parametrize(("standby", "ending"), [(True, "AB"), (False, "A")])
+def test_a_relay_that_joins_the_bridge_takes_over_within_two_seconds(
+    standby: bool, ending: str, proxies: bool,
+) -> None:
+    world = two_sites(standby=standby, one_way_ms=40, proxies=proxies)
+    gap_ms = longest_gap_ms(world, "kill", ending)
+    assert 400 < gap_ms <= (2000 if proxies else 1000), "discovery, the exclusion of the old relay, and a join"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase_ms", [0, 377, 1508])
+def test_a_new_relay_that_hears_nobody_in_one_search_begins_a_bridge_of_its_own_and_merges_within_six_seconds(
+    phase_ms: int,
+) -> None:
+    """A round trip is longer than a search (GMS.join_timeout of the bridge, 500 ms), as one on a busy host may be."""
+    world = two_sites(standby=False, one_way_ms=260, proxies=True)
+    world.run_for(millis(phase_ms))
+    gap_ms = longest_gap_ms(world, "kill")
+    assert gap_ms > 2000, "else it did not begin one, and this test tests nothing"
+    assert gap_ms <= 6000, "the old relay is excluded, MERGE3 searches (3 s at most), and the groups merge"
 
 
 @pytest.mark.slow
