@@ -13,7 +13,7 @@ from jgroups_py.model.ports import FrameRoom
 from jgroups_py.model.units import show_size
 from jgroups_py.protocols import KNOWN
 
-DISCOVERY = ("PING", "TCPPING", "DNS_PING", "FILE_PING", "PEX")
+DISCOVERY = ("PING", "TCPPING", "DNS_PING", "KUBE_PING", "FILE_PING", "PEX")
 MULTICAST_FLOW = ("MFC", "FLOW")
 FAULTS = ("DISCARD", "DELAY", "DUPLICATE", "SHUFFLE", "PARTITION")
 FRAME_ROOM_BYTES = 1024
@@ -90,6 +90,7 @@ def check_layers(layers: Sequence[LayerSpec], problems: Problems) -> None:
     check_ports(layers, problems)
     check_multicast(layers, problems)
     check_dns(layers, problems)
+    check_kubernetes(layers, problems)
     check_external(layers, problems)
     if layers[0].name in SENDS_ONLY:
         check_foreign(layers, problems)
@@ -231,6 +232,23 @@ def check_dns(layers: Sequence[LayerSpec], problems: Problems) -> None:
         if not getattr(layers[0].config, "bind_port", 0):
             problems.add(layer.place, "DNS_PING looks for members at the port that all of them share, and with "
                                       f"bind_port=0 ({layers[0].name}) each has another one; set bind_port")
+
+
+def check_kubernetes(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """KUBE_PING looks for members at one port of each pod, and in every pod that its labels leave."""
+    for layer in layers:
+        if layer.name != "KUBE_PING":
+            continue
+        config = layer.config
+        if not getattr(layers[0].config, "bind_port", 0):
+            problems.add(layer.place, "KUBE_PING looks for members at the port that all pods share, and with "
+                                      f"bind_port=0 ({layers[0].name}) each has another one; set bind_port")
+        if not config.labels:
+            problems.warn(layer.place, "KUBE_PING without labels sends requests to every pod of the namespace, of "
+                                       'other applications too; set labels, as in labels="app=chat"')
+        if config.masterProtocol == "http":
+            problems.warn(layer.place, "KUBE_PING with masterProtocol=http sends no token, and anybody on the way may "
+                                       "say where members are; use it for a proxy on this host only (kubectl proxy)")
 
 
 def check_external(layers: Sequence[LayerSpec], problems: Problems) -> None:

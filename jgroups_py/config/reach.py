@@ -16,8 +16,8 @@ def why_alone(spec: StackSpec) -> str:
     if is_loopback(bind_addr):
         return (f"bind_addr is {bind_addr}, so only members on this host can find it; for several hosts: "
                 "bind_addr=site_local, or an address of this host")
-    ping, tcpping, dns_ping, file_ping = (
-        spec.config_of(name) for name in ("PING", "TCPPING", "DNS_PING", "FILE_PING"))
+    ping, tcpping, dns_ping, kube_ping, file_ping = (
+        spec.config_of(name) for name in ("PING", "TCPPING", "DNS_PING", "KUBE_PING", "FILE_PING"))
     if tcpping is not None:
         others = [f"{host}[{port}]" for host, port in tcpping.initial_hosts if not is_loopback(host)]
         if not others:
@@ -28,6 +28,10 @@ def why_alone(spec: StackSpec) -> str:
         return (f"no other member answered at the addresses of {', '.join(dns_ping.dns_query)}: check what the name "
                 "server answers (also for members that are not ready yet), that ports are those of the members, and "
                 "the cluster's name")
+    if kube_ping is not None:
+        return (f"no other member answered in the pods with the labels {kube_ping.labels or '(any)'}: check what "
+                "kubectl get pods -l LABELS lists, what the log says of the API server, that ports are those of the "
+                "members, and the cluster's name")
     if file_ping is not None:
         return f"no other member has a file in {file_ping.location}: check that all hosts share this folder"
     if ping is not None and getattr(transport, "ip_mcast", False):

@@ -23,6 +23,8 @@ ENTRY_POINTS = "jgroups_py.name_resolvers"
 DNS, FILE, STATIC = "dns", "file", "static"
 RECORDS = "dns records"
 """Of a chain that DNS_PING makes itself; it has no written form."""
+PODS = "pods of kubernetes"
+"""Of a chain that KUBE_PING makes itself; its argument is a PodQuery."""
 MAX_PORT = 65535
 MAX_ADDRESSES = 256
 """Of one name: what a name server answers reserves no more memory, and no more requests are sent."""

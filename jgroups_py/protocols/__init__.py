@@ -45,6 +45,7 @@ KNOWN: dict[str, Known] = {known.name: known for known in (
     Known("PING", "discovery.ping:Ping", 3),
     Known("TCPPING", "discovery.tcpping:TcpPing", 3),
     Known("DNS_PING", "discovery.dns_ping:DnsPing", 3, ("dns.DNS_PING",)),
+    Known("KUBE_PING", "discovery.kube_ping:KubePing", 3, ("kubernetes.KUBE_PING",)),
     Known("FILE_PING", "discovery.file_ping:FilePing", 3),
     Known("PEX", "discovery.pex:Pex", 3),
     Known("INFLUX", "discovery.pex.transport:InfluxUdp", 0),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from jgroups_py.config.load import load
 from tests.deploy.image import ROOT, Builder
@@ -77,6 +78,16 @@ def test_an_error_in_a_manifest_is_refused(name: str, old: str, new: str, tmp_pa
     assert kubernetes(changed(DEPLOY / "kubernetes" / "base" / name, tmp_path, old, new)).returncode != 0
 
 
+def test_the_option_kube_ping_changes_arguments_that_are_there() -> None:
+    component = yaml.safe_load((DEPLOY / "kubernetes" / "kube-ping" / "kustomization.yaml").read_text())
+    pod = yaml.safe_load((DEPLOY / "kubernetes" / "base" / "statefulset.yaml").read_text())["spec"]["template"]["spec"]
+    steps = [step for patch in component["patches"] for step in yaml.safe_load(patch["patch"])]
+    tested = {step["path"].rpartition("/")[2]: step["value"] for step in steps if step["op"] == "test"}
+    assert len(tested) == 2
+    assert all(pod["containers"][0]["args"][int(at)] == value for at, value in tested.items())
+    assert pod["automountServiceAccountToken"] is False
+
+
 def test_the_unit_is_right_to_systemd_and_exposes_little(tmp_path: Path) -> None:
     unit = tmp_path / UNIT.name
     shutil.copy(UNIT, unit)
@@ -102,7 +113,7 @@ def test_systemd_tells_of_an_error_in_the_unit_and_of_one_that_exposes_more(tmp_
 
 
 def test_the_stacks_are_right_and_a_misspelt_property_is_not(tmp_path: Path) -> None:
-    for name in ("site.xml", "bridge.xml"):
+    for name in ("site.xml", "kube-site.xml", "bridge.xml"):
         assert load(str(DEPLOY / "stacks" / name), {"bind_addr": "10.0.0.1"}).warnings == ()
     shutil.copy(DEPLOY / "stacks" / "bridge.xml", tmp_path)
     wrong = changed(DEPLOY / "stacks" / "site.xml", tmp_path, "dns_query=", "dns_qery=")

@@ -78,7 +78,7 @@ class DiscoveryConfig:
 
 
 class Discovery(Protocol):
-    """The base of PING, TCPPING, DNS_PING and FILE_PING."""
+    """The base of PING, TCPPING, DNS_PING, KUBE_PING and FILE_PING."""
 
     control_only = True
     Config = DiscoveryConfig

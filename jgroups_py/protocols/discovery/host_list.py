@@ -1,4 +1,4 @@
-"""The base of TCPPING and DNS_PING: discovery by a list of hosts, each with a range of ports.
+"""The base of TCPPING, DNS_PING and KUBE_PING: discovery by a list of hosts, each with a range of ports.
 
 Hosts are addresses or names. A name is resolved (ResolveName) when it is first needed, and again while no answer comes
 from its addresses, so that a member that restarts at another address is found. Requests also go to members that have
@@ -28,7 +28,7 @@ MAX_PORT = 65535
 
 @attrs.frozen
 class HostListConfig(DiscoveryConfig):
-    """The properties that both share."""
+    """The properties that all of them share."""
 
     ignored: ClassVar[dict[str, str]] = DiscoveryConfig.ignored
 

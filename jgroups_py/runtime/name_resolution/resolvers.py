@@ -11,6 +11,7 @@ from jgroups_py.model.name_resolution import (
     DNS,
     FILE,
     MAX_ADDRESSES,
+    PODS,
     RECORDS,
     STATIC,
     Chain,
@@ -100,8 +101,15 @@ def _dns_records(argument: str) -> NameResolver:
     return DnsRecords(argument)
 
 
+def _kubernetes_pods(argument: str) -> NameResolver:
+    from jgroups_py.runtime.name_resolution.kubernetes_pods import KubernetesPods  # http.client and ssl take a while
+
+    return KubernetesPods(argument)
+
+
 MAKERS: dict[str, Callable[[str], NameResolver]] = {
     DNS: lambda _: DnsResolver(), FILE: FileResolver, STATIC: StaticResolver, RECORDS: _dns_records,
+    PODS: _kubernetes_pods,
 }
 
 

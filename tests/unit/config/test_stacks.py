@@ -212,7 +212,7 @@ def test_a_property_given_under_two_of_its_names_is_an_error():
     (UDP[1:], "PING stands first; a stack starts with a transport: UDP or TCP"),
     (["UDP", "TCP", *UDP[1:]], "TCP is a transport; it must be the first protocol"),
     ([*UDP, "UDP"], "UDP is a transport; it must be the first protocol"),
-    (["UDP", "NAKACK", "GMS", "UNICAST"], "PING or TCPPING or DNS_PING or FILE_PING or PEX is missing"),
+    (["UDP", "NAKACK", "GMS", "UNICAST"], "PING or TCPPING or DNS_PING or KUBE_PING or FILE_PING or PEX is missing"),
     (without("NAKACK", "STABLE"), "NAKACK is missing; without it multicasts would get lost"),
     (without("UNICAST"), "UNICAST is missing"),
     (without("GMS"), "GMS is missing; without it no group would be formed"),
