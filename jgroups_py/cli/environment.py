@@ -5,6 +5,7 @@ follows from its stack file and its arguments.
 """
 from __future__ import annotations
 
+import re
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Mapping
 
@@ -73,4 +74,13 @@ def blamed(error: str, environment: Mapping[str, str], given: Mapping[str, objec
     """A line for each variable whose property or value an error mentions; without the value, which may be a secret."""
     return [f"{name} is from {variable} in the environment"
             for name, variable in variables_of(environment, given).items()
-            if name in error or environment[variable] in error]
+            if name in error or mentions(error, environment[variable])]
+
+
+def mentions(error: str, value: str) -> bool:
+    """Whether an error names a value: in quotes, or as a word of more than two letters (a path may hold any digit).
+
+    >>> mentions("/tmp/run1: bind_port is 'many'", "1"), mentions("cannot bind 10.0.0.9:7800", "10.0.0.9")
+    (False, True)
+    """
+    return repr(value) in error or (len(value) > 2 and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", error) is not None)

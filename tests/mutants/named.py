@@ -87,8 +87,9 @@ NAMED = (
           "if origin in self.acked:", "if origin not in self.acked:"),
     Named("HELLO before VIEW", f"{RELAY}/outbound/introducer.py", "Introducer.hello",
           """        self.bridge.send_to(to, ViewHeader(site, epoch, self.group.view.members))
-        self.bridge.send_to(to, HelloHeader(site, epoch, seen, answer))
-""", """        self.bridge.send_to(to, HelloHeader(site, epoch, seen, answer))
+        self.bridge.send_to(to, HelloHeader(site, epoch, seen, answer), (), (Releases({self.me: self.release}),))
+""",
+          """        self.bridge.send_to(to, HelloHeader(site, epoch, seen, answer), (), (Releases({self.me: self.release}),))
         self.bridge.send_to(to, ViewHeader(site, epoch, self.group.view.members))
 """),
     Named("confirmations of any view count", f"{RELAY}/inbound/acknowledger.py", "Acknowledger.confirms",

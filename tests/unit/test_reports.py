@@ -10,6 +10,7 @@ from jgroups_py.model.outputs import (
     ViewInstalled,
 )
 from jgroups_py.model.swim_member import FAILED, JOINED, SUSPECTED, UPDATED, Accusation, Member
+from jgroups_py.model.version import MemberRelease
 from jgroups_py.model.view import GlobalView
 from jgroups_py.node.reports import in_view, member_facts
 from jgroups_py.ops.reports import Changes
@@ -44,7 +45,8 @@ def test_swim_alone_reports_every_change_with_the_members_figures():
     changes = Changes(False)
     (facts,) = changes.of(MemberChanged(UPDATED, MEMBER))
     assert facts == {"event": "updated", "name": "b", "uuid": B.raw.hex(), "address": "10.0.0.2:7946",
-                     "state": "suspect", "incarnation": 3, "tags": {"role": "web"}, "weight": 2.0, "rtt_ms": 1.235}
+                     "state": "suspect", "incarnation": 3, "tags": {"role": "web"}, "weight": 2.0,
+                     "version": None, "rtt_ms": 1.235}
 
 
 def test_other_sites_and_user_events_are_reported_and_the_rest_is_not():
@@ -59,8 +61,9 @@ def test_other_sites_and_user_events_are_reported_and_the_rest_is_not():
 
 
 def test_a_member_of_a_view_has_what_swim_measured_under_its_own_name():
-    plain = in_view(B, ("10.0.0.2", 7800), None)
+    plain = in_view(B, ("10.0.0.2", 7800), None, None)
     assert (plain["name"], plain["address"], plain["state"], plain["rtt_ms"]) == ("B", "10.0.0.2:7800", "alive", None)
-    measured = in_view(B, ("10.0.0.2", 7800), MEMBER)
+    measured = in_view(B, ("10.0.0.2", 7800), MEMBER, MemberRelease((0, 3, 1), (0, 2)))
     assert (measured["name"], measured["address"], measured["state"]) == ("B", "10.0.0.2:7800", "suspect")
+    assert (plain["version"], measured["version"]) == (None, "0.3.1")
     assert measured["rtt_ms"] == member_facts(MEMBER)["rtt_ms"] == 1.235

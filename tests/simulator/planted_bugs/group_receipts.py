@@ -20,7 +20,7 @@ def before_the_receiver(self: Receipts, batch: Batch) -> bool:
     """Polls for "handled" are answered as those for "stable"."""
     header = batch.headers[0]
     if isinstance(header, ReceiptPoll) and header.stage == STAGES["handled"]:
-        batch = attrs.evolve(batch, headers=(attrs.evolve(header, stage=STAGES["stable"]), *batch.headers[1:]))
+        batch = batch.replaced(headers=(attrs.evolve(header, stage=STAGES["stable"]), *batch.headers[1:]))
     return handles(self, batch)
 
 

@@ -217,8 +217,11 @@ def test_addresses_of_a_file_fill_the_stack_of_a_group():
         "bind_addr": "10.0.0.1", "bind_port": 8902, "port_range": 0, "external_addr": "10.0.0.2", "external_port": 1,
         "initial_hosts": "a[1],b[2]"}
     assert group_properties(FederationSection()) == {}
-    for name in ("tcp", "serf"):
-        assert not load(name, {"external_addr": "10.0.0.1", "external_port": 1}).warnings
+    told = {"external_addr": "10.0.0.1", "external_port": 1}
+    assert not load("serf", told).warnings
+    assert not load("tcp", {**told, "watch_port": 7900}).warnings
+    (warning,) = load("tcp", told).warnings
+    assert "FD_SOCK listens on any free port" in warning, "no proxy passes that one on"
 
 
 def test_our_keys_of_sessions():
