@@ -83,4 +83,5 @@ def mentions(error: str, value: str) -> bool:
     >>> mentions("/tmp/run1: bind_port is 'many'", "1"), mentions("cannot bind 10.0.0.9:7800", "10.0.0.9")
     (False, True)
     """
-    return repr(value) in error or (len(value) > 2 and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", error) is not None)
+    word = rf"(?<!\w){re.escape(value)}(?!\w)"
+    return repr(value) in error or (len(value) > 2 and re.search(word, error) is not None)

@@ -67,6 +67,9 @@ def extent(source: str, function: str) -> tuple[int, int]:
 
 
 RELAY, GMS, NAKACK = "jgroups_py/protocols/relay", "jgroups_py/protocols/gms", "jgroups_py/protocols/nakack"
+VIEW_TO = "        self.bridge.send_to(to, ViewHeader(site, epoch, self.group.view.members))\n"
+HELLO_TO = ("        self.bridge.send_to(to, HelloHeader(site, epoch, seen, answer), (), "
+            "(Releases({self.me: self.release}),))\n")
 NAMED = (
     Named("a retransmission of any view is taken", f"{NAKACK}/protocol.py", "Nakack.on_retransmission",
           "header.view != self.view or ", ""),
@@ -85,13 +88,8 @@ NAMED = (
           "owed = min(owed, self.owed.get(origin, 1))", "pass"),
     Named("what is owed is compared for unknown origins", f"{RELAY}/sites/table.py", "Site.combine",
           "if origin in self.acked:", "if origin not in self.acked:"),
-    Named("HELLO before VIEW", f"{RELAY}/outbound/introducer.py", "Introducer.hello",
-          """        self.bridge.send_to(to, ViewHeader(site, epoch, self.group.view.members))
-        self.bridge.send_to(to, HelloHeader(site, epoch, seen, answer), (), (Releases({self.me: self.release}),))
-""",
-          """        self.bridge.send_to(to, HelloHeader(site, epoch, seen, answer), (), (Releases({self.me: self.release}),))
-        self.bridge.send_to(to, ViewHeader(site, epoch, self.group.view.members))
-"""),
+    Named("HELLO before VIEW", f"{RELAY}/outbound/introducer.py", "Introducer.hello", f"{VIEW_TO}{HELLO_TO}",
+          f"{HELLO_TO}{VIEW_TO}"),
     Named("confirmations of any view count", f"{RELAY}/inbound/acknowledger.py", "Acknowledger.confirms",
           "if not self.group.is_relay or header.view_id != self.group.view.id:", "if not self.group.is_relay:"),
 )
