@@ -120,6 +120,8 @@ def test_partitions_of_a_process_that_is_killed_go_to_the_others_and_theirs_stay
 @pytest.mark.parametrize("shards", ["1s"], indirect=True)
 def test_a_process_that_is_stopped_has_lost_its_partitions_and_its_late_writes_are_refused(shards: Shards) -> None:
     shards.wait("two partitions each", lambda: shards.loads(*FOUNDERS) == [2, 2, 2])
+    shards.wait("C writes to its two", lambda: len(shards.owned["C"]) == 2 and all(
+        shards.fences[partition].highest >= fence for partition, fence in shards.owned["C"].items()))
     old, started = dict(shards.owned["C"]), len(shards.said)
     shards.processes["C"].send_signal(signal.SIGSTOP)
     try:
