@@ -18,7 +18,6 @@ import attrs
 
 from jgroups_py.blocks.coordination import (
     AsyncCoordination,
-    Fence,
     LockTimeoutError,
     LostError,
     StaleFenceError,
@@ -27,78 +26,26 @@ from jgroups_py.blocks.coordination import (
 from jgroups_py.blocks.coordination.base import BaseGrant
 from jgroups_py.blocks.coordination.core import SessionCore
 from jgroups_py.blocks.coordination.grants import HeldGrant
-from jgroups_py.blocks.coordination.machine import CoordinationMachine, GrantWatcher, Key, Wait
+from jgroups_py.blocks.coordination.machine import CoordinationMachine, Key, Wait
 from jgroups_py.blocks.coordination.messages import BARRIER, LOCK, QUEUE, SEMAPHORE, SPACES, GrantResult
 from jgroups_py.blocks.replication.founding import birth_of
-from jgroups_py.blocks.replication.options import Options
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.model.errors import ChannelError
 from jgroups_py.model.units import NS_PER_S, millis
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
 from jgroups_py.simulator.runner import APPLICATIONS, Outcome
 from jgroups_py.testing.simulation.ledger import Broken
+from jgroups_py.testing.simulation.store_run import CLOCK_DRIFT, DELAYS_MS, StoreRun, WriteUnderWay, living
 from jgroups_py.testing.simulation.trial import Trial
 
 PROFILE = "coordination"
-CLOCK_DRIFT = 0.02                         # rates of clocks are within 1 +- this; two differ by less than lease.DRIFT
 PERMITS, PARTIES = 2, 2
-DELAYS_MS = (1, 1, 1, 50, 500, 3000)       # of writes to the resource
 PATIENT_S = 20.0                           # a wait that gets nothing in so long, of which the last
 QUIET_S = 12.0                             # seconds were without faults, gets nothing at all: L5
 TIMEOUTS = (0.3, 1.5, 6.0, PATIENT_S)
-TTLS = (0.5, 1.0, 3.0)
 HOLDS = (0.0, 0.02, 0.2, 0.8, 2.0)              # s
 COUNTED = {"waits_withdrawn": "waits withdrawn", "orphans_released": "orphans released", "sessions": "sessions",
            "sessions_lost": "sessions ended"}
-
-
-class Resource:
-    """Something outside of the group: a number for each name, read and written by holders. fenced: it checks fences."""
-
-    def __init__(self, fenced: bool = True) -> None:
-        self.fenced = fenced
-        self.values: dict[str, int] = {}
-        self.written: dict[str, int] = {}                  # name -> how many writes were admitted
-        self._fences: dict[str, Fence] = {}
-
-    def admit(self, name: str, fence: int) -> None:
-        """Whether the holder may go on.
-
-        Raises:
-            StaleFenceError: another one came after it.
-        """
-        if self.fenced:
-            self._fences.setdefault(name, Fence()).admit(fence)
-
-    def read(self, name: str, fence: int) -> int:
-        """The number."""
-        self.admit(name, fence)
-        return self.values.get(name, 0)
-
-    def write(self, name: str, fence: int, value: int) -> None:
-        """Set the number."""
-        self.admit(name, fence)
-        self.values[name] = value
-        self.written[name] = self.written.get(name, 0) + 1
-
-
-@attrs.define(eq=False)
-class WriteUnderWay:
-    """A write that was sent to the resource: it arrives, whatever has become of its sender."""
-
-    run: CoordinationRun
-    name: str
-    fence: int
-    value: int
-    arrived: bool = False
-
-    def arrive(self) -> None:
-        """It is carried out, or refused."""
-        self.arrived = True
-        try:
-            self.run.resource.write(self.name, self.fence, self.value)
-        except StaleFenceError:
-            self.run.counts["writes refused by a fence"] += 1
 
 
 @attrs.define(eq=False)
@@ -112,18 +59,12 @@ class Timed:
     writes: bool
 
 
-class CoordinationRun(GrantWatcher):
-    """One seed: what all members share, and the checkers. broken: the first violation."""
+class CoordinationRun(StoreRun):
+    """One seed: what all members share, and the checkers."""
 
     def __init__(self, seed: int, fenced: bool = True) -> None:
         rng = Random(f"{seed}/coordination")
-        self.ttl = rng.choice(TTLS)
-        self.options = Options(elect_ns=millis(rng.choice((20, 50, 200))), elect_step_ns=millis(rng.choice((50, 150))),
-                               keep_entries=rng.choice((3, 30, 1000)), settle_ns=millis(300), piece_bytes=1024)
-        self.expire = rng.choice(("sure", "sure", "lease"))
-        self.resource = Resource(fenced)
-        self.counts: Counter[str] = Counter()
-        self.broken: Broken | None = None
+        super().__init__(rng, fenced)
         self.members: list[Holder] = []
         self.drivers: list[Any] = []
         self._holders: dict[tuple[int, Key], dict[int, int]] = {}       # -> fence -> session
@@ -146,19 +87,9 @@ class CoordinationRun(GrantWatcher):
         await ch.connect("coordination")
         return holder
 
-    def fails(self, guarantee: str, text: str) -> None:
-        """A violation; `always` raises it, as exceptions inside rounds would only close a channel."""
-        if self.broken is None:
-            self.broken = Broken(guarantee, text)
-
-    def always(self, holders: list[Holder]) -> None:
-        """What was found since the last call."""
-        if self.broken is not None:
-            raise self.broken
-
     def live(self) -> list[Holder]:
         """The members whose code still runs, also those that are paused."""
-        return [holder for holder in self.members if holder.alive()]
+        return living(self.members)
 
     def reached(self) -> dict[str, int]:
         """State -> how often the run reached it."""

@@ -19,20 +19,19 @@ import attrs
 from jgroups_py.blocks.coordination import AsyncCoordination, StaleFenceError
 from jgroups_py.blocks.coordination.assignment import Participant
 from jgroups_py.blocks.coordination.lease import DRIFT
-from jgroups_py.blocks.coordination.machine import CoordinationMachine, GrantWatcher, Key
+from jgroups_py.blocks.coordination.machine import CoordinationMachine, Key
 from jgroups_py.blocks.coordination.messages import OWNERS
 from jgroups_py.blocks.coordination.owned_sets import StoredOwners
 from jgroups_py.blocks.owners import AsyncOwners, OwnerGrant
 from jgroups_py.blocks.replication.founding import birth_of
-from jgroups_py.blocks.replication.options import Options
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.model.errors import ChannelError
 from jgroups_py.model.units import NS_PER_S, millis, seconds
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
 from jgroups_py.simulator.runner import APPLICATIONS, Outcome
 from jgroups_py.testing.simulation.balance import least_moves, unbalanced
-from jgroups_py.testing.simulation.coordination import CLOCK_DRIFT, DELAYS_MS, TTLS, Resource
 from jgroups_py.testing.simulation.ledger import Broken
+from jgroups_py.testing.simulation.store_run import CLOCK_DRIFT, DELAYS_MS, StoreRun, WriteUnderWay, living
 from jgroups_py.testing.simulation.trial import Trial
 
 PROFILE = "owners"
@@ -44,40 +43,14 @@ HANDOVER_S = 2.0                           # of that: news by renewals, `lost`, 
 CALM_NS = seconds(1)                       # the time within which nothing may change once all is at rest
 
 
-@attrs.define(eq=False)
-class LateWrite:
-    """A write that was sent to the resource: it arrives, whatever has become of its sender."""
-
-    run: OwnersRun
-    partition: int
-    fence: int
-    value: int
-    arrived: bool = False
-
-    def arrive(self) -> None:
-        """It is carried out, or refused."""
-        self.arrived = True
-        try:
-            self.run.resource.write(str(self.partition), self.fence, self.value)
-            self.run.counts["writes"] += 1
-        except StaleFenceError:
-            self.run.counts["writes refused by a fence"] += 1
-
-
-class OwnersRun(GrantWatcher):
-    """One seed: what all members share, and the checkers. broken: the first violation."""
+class OwnersRun(StoreRun):
+    """One seed: what all members share, and the checkers."""
 
     def __init__(self, seed: int, fenced: bool = True) -> None:
         rng = Random(f"{seed}/owners")
-        self.ttl = rng.choice(TTLS)
-        self.options = Options(elect_ns=millis(rng.choice((20, 50, 200))), elect_step_ns=millis(rng.choice((50, 150))),
-                               keep_entries=rng.choice((3, 30, 1000)), settle_ns=millis(300), piece_bytes=1024)
-        self.expire = rng.choice(("sure", "sure", "lease"))
+        super().__init__(rng, fenced)
         self.partitions = rng.choice((1, 5, 12))
         self.weights = rng.choice(((1,), (1,), (1, 2, 5)))
-        self.resource = Resource(fenced)
-        self.counts: Counter[str] = Counter()
-        self.broken: Broken | None = None
         self.members: list[Participating] = []
         self._owners: dict[tuple[int, int], tuple[int, int]] = {}     # (store, partition) -> (fence, session)
         self._highest: dict[int, int] = {}                 # partition -> fence
@@ -94,19 +67,9 @@ class OwnersRun(GrantWatcher):
         await ch.connect("owners")
         return member
 
-    def fails(self, guarantee: str, text: str) -> None:
-        """A violation; `always` raises it, as exceptions inside rounds would only close a channel."""
-        if self.broken is None:
-            self.broken = Broken(guarantee, text)
-
-    def always(self, members: list[Participating]) -> None:
-        """What was found since the last call."""
-        if self.broken is not None:
-            raise self.broken
-
     def live(self) -> list[Participating]:
         """The members whose code still runs, also those that are paused."""
-        return [member for member in self.members if member.alive()]
+        return living(self.members)
 
     def reached(self) -> dict[str, int]:
         """State -> how often the run reached it."""
@@ -285,7 +248,7 @@ class Participating:
                 run.counts["reads refused by a fence"] += 1
                 return
             await asyncio.sleep(self.rng.choice(PAUSES_S))
-            write = LateWrite(run, partition, grant.fence, value + 1)
+            write = WriteUnderWay(run, str(partition), grant.fence, value + 1)
             self.stage.after(millis(self.rng.choice(DELAYS_MS)), write.arrive)
             while not write.arrived:
                 await asyncio.sleep(0.05)
