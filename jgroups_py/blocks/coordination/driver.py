@@ -130,13 +130,7 @@ class CoordinationDriver(Block):
         Raises:
             NotConnectedError, ChannelClosedError.
         """
-        def job(now_ns: int) -> None:
-            core = self.cores.get(partition_of(name, self.partitions))
-            if core is None:
-                done(None, None)
-            else:
-                core.release(grant, back, done, now_ns)
-        self.put(job)
+        self._let_go(name, done, lambda core, now_ns: core.release(grant, back, done, now_ns))
 
     def ask(
         self, name: str, query: CoordinationMessage, timeout: float,
@@ -197,12 +191,19 @@ class CoordinationDriver(Block):
         Raises:
             NotConnectedError, ChannelClosedError.
         """
+        self._let_go(name, done, lambda core, now_ns: core.owning.give_back(grant, done, now_ns))
+
+    def _let_go(
+        self, name: str, done: Callable[[Result | None, Exception | None], object],
+        give: Callable[[SessionCore, int], None],
+    ) -> None:
+        """Have the core of a name give something back; without one there is nothing to give."""
         def job(now_ns: int) -> None:
             core = self.cores.get(partition_of(name, self.partitions))
             if core is None:
                 done(None, None)
             else:
-                core.owning.give_back(grant, done, now_ns)
+                give(core, now_ns)
         self.put(job)
 
     def close(self) -> None:
