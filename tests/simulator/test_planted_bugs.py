@@ -1,7 +1,7 @@
 """The simulator finds planted bugs: a safeguard, once removed, breaks its guarantee within a few seeds.
 
-Here those that the seed of the table or one of `LIMIT` shows; `tox -e safeguards` removes all of them. The seed that design/safeguards.md names is run
-first: as long as it shows the removal, those before it need not be run to find none.
+Here those that one of `LIMIT` seeds shows, or the seed that design/safeguards.md names, which is run first: as long as
+it shows the removal, those before it need not be run to find none. `tox -e safeguards` removes all of them.
 """
 from __future__ import annotations
 
