@@ -1,8 +1,4 @@
-"""The base class of headers.
-
-A module of its own: batch.py may be compiled (design/runtime.md), and the subclasses, which attrs makes of
-declarations, could have no base class there.
-"""
+"""The base class of headers; `wire.header` declares them (wire/declaring.py)."""
 from __future__ import annotations
 
 from typing import ClassVar, Self
