@@ -462,6 +462,7 @@ def carry_out_in(copy: bytes) -> Callable[[bytes], object]:
     return carry_out
 
 
+@cache
 def targets() -> dict[str, Target]:
     """All of them by name."""
     for known in KNOWN.values():
