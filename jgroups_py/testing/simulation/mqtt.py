@@ -412,7 +412,7 @@ class MqttNode(jg.Receiver):
 
     def has_newer(self, topic: str, other: MqttNode) -> bool:
         """Whether this node's table has what another one's has of a topic, or something newer, or its deletion."""
-        here, there = (node.core.tables[RETAINED] for node in (self, other))
+        here, there = (node.core.broker_tables.tables[RETAINED] for node in (self, other))
         key = key_of(topic)
         entry, wanted = here.entries.get(key) or here.deleted.get(key), there.entries[key]
         return entry is not None and entry.version >= wanted.version

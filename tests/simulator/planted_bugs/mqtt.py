@@ -9,6 +9,7 @@ from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.router import Router
 from jgroups_py.blocks.mqtt.broker.session import NOTHING_SEEN, ClientSession
 from jgroups_py.blocks.mqtt.broker.subscription_tree import SubscriptionTree
+from jgroups_py.blocks.mqtt.federation.broker_tables import BrokerTables
 from jgroups_py.blocks.mqtt.federation.copies import SessionCopies
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
@@ -99,11 +100,11 @@ def any_number(self: InterestOfPeers, name: str, told: Any) -> Any:
     return change(self, name, told)
 
 
-def only_new_values(self: FederationCore, number: int, changes: Any, now_ns: int) -> None:
+def only_new_values(self: BrokerTables, number: int, changes: Any, now_ns: int) -> None:
     set_values(self, number, [each for each in changes if each.after is not None], now_ns)
 
 
-set_values = FederationCore._table_changed
+set_values = BrokerTables._changed
 
 
 def nobody_waits(self: SessionCopies, then: Any) -> bool:
@@ -161,7 +162,7 @@ MQTT_SAFEGUARDS = (
           here_or_nowhere, "Q6"),
     guard("nodes take turns with shared subscriptions", "the first one always serves them", GroupTurns, "choose",
           the_first_one, "Q7"),
-    guard("cleared messages are cleared everywhere", "peers keep what they have", FederationCore, "_table_changed",
+    guard("cleared messages are cleared everywhere", "peers keep what they have", BrokerTables, "_changed",
           only_new_values, "Q8"),
     guard("DISCONNECT withdraws the will", "it is published after every connection", Broker, "_detach",
           always_with_will, "Q9"),

@@ -1,9 +1,9 @@
 """FederationCore: what makes a broker one of several that act as one. Pure: the link gives peers, frames and the clock.
 
     interest.py   which peers want a topic         stream.py   what one peer still has to get
-    tables.py     retained messages, owners        wire.py     the bytes
+    broker_tables.py  retained messages, owners    wire.py     the bytes
     handover.py   sessions that move                sites.py   other sites, over RELAY
-    site_rules.py what may cross between them       site_tables.py retained messages that may
+    site_rules.py what may cross between them
     copies.py     copies of sessions                orphans.py sessions of nodes that have ended
 
 A publish of a client goes once to each node with a match, by the stream of that node; interest goes to all nodes when a
@@ -18,13 +18,13 @@ from typing import Any
 
 import attrs
 
-from jgroups_py.blocks.anti_entropy.replica import Change, Replica
 from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.options import WhenFull
 from jgroups_py.blocks.mqtt.broker.ports import NOWHERE, Forwarding, GroupChoice
 from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
 from jgroups_py.blocks.mqtt.broker.session import ClientSession
 from jgroups_py.blocks.mqtt.broker.subscription_tree import SubscriptionTree
+from jgroups_py.blocks.mqtt.federation.broker_tables import BrokerTables, SendToMember
 from jgroups_py.blocks.mqtt.federation.copies import SessionCopies
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
 from jgroups_py.blocks.mqtt.federation.interest import (
@@ -38,22 +38,10 @@ from jgroups_py.blocks.mqtt.federation.message_record import MessageRecord
 from jgroups_py.blocks.mqtt.federation.options import COUNTERS, FederationOptions, federation_counters
 from jgroups_py.blocks.mqtt.federation.orphans import Orphans
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer, HeldPeerAck
-from jgroups_py.blocks.mqtt.federation.site_tables import SiteTables
 from jgroups_py.blocks.mqtt.federation.sites import SendToSites, Sites
 from jgroups_py.blocks.mqtt.federation.stream import PeerEvent, control_event, message_event
-from jgroups_py.blocks.mqtt.federation.tables import (
-    SessionOwner,
-    key_of,
-    retained_message,
-    retained_value,
-    site_number,
-    table_replica,
-)
+from jgroups_py.blocks.mqtt.federation.tables import SessionOwner
 from jgroups_py.blocks.mqtt.federation.wire import (
-    GIVEN,
-    OWNERS,
-    RETAINED,
-    TAKEN,
     CopyAck,
     EventKind,
     ForwardedMessage,
@@ -95,14 +83,6 @@ class SendToPeer:
     """A frame for one peer, or for all that are up (None)."""
 
     name: str | None
-    data: bytes
-
-
-@attrs.frozen(eq=False)
-class SendToMember:
-    """A frame for one member of another site, as an answer."""
-
-    handle: Any
     data: bytes
 
 
@@ -151,13 +131,11 @@ class FederationCore:
         self.interest_of_peers = InterestOfPeers(match_cache)
         self.own = OwnInterest()
         self.seen: dict[int, int] = {}                   # origin -> highest number of its messages here
-        self.tables: dict[int, Replica] = {RETAINED: table_replica(rng), OWNERS: table_replica(rng)}
+        self.broker_tables = BrokerTables(self, rng)
         self.handovers = Handovers(self, options.handover_s)
         self.copies = SessionCopies(self, options.session_copies)
         self.orphans = Orphans(self, self.copies, self.handovers, options.adopt_s)
         self.sites = Sites(self, now_ns)
-        self.site_tables = SiteTables(self, self.tables[RETAINED])
-        self._to_members: list[SendToMember] = []
         self._fences: list[RouteFence | OrphanFence] = []
         self.release: Callable[[int, int], None] = lambda token, now_ns: self.broker.release(token, now_ns)
         self.record: MessageRecord | None = None         # the link's, if the group has an archive
@@ -296,10 +274,7 @@ class FederationCore:
     def retained(self, publication: Publication, now_ns: int) -> None:
         """See ports.Federation."""
         self._stir()
-        value = None
-        if publication.payload:
-            value = retained_value(publication, self.wall_offset_ns, site_number(self.sites.name))
-        self.sites.multicast(self._write(RETAINED, key_of(publication.topic), value, now_ns), publication.topic)
+        self.sites.multicast(self.broker_tables.retain(publication, now_ns), publication.topic)
 
     def number_as_own(self, publication: Publication) -> None:
         """Give it the number of a message that begins at this node."""
@@ -308,11 +283,7 @@ class FederationCore:
 
     def retained_in_table(self, topic: str) -> Publication | None:
         """What the table of all nodes has for a topic."""
-        value = self.tables[RETAINED].get(key_of(topic))
-        try:
-            return None if value is None else retained_message(value, self.wall_offset_ns)
-        except WireError:
-            return None
+        return self.broker_tables.retained(topic)
 
     def move(self, publication: Publication, group: str, filter: str, now_ns: int) -> bool:
         """See ports.Federation."""
@@ -440,11 +411,17 @@ class FederationCore:
 
     def owner(self, key: bytes) -> bytes | None:
         """The entry of a client id."""
-        return self.tables[OWNERS].get(key)
+        return self.broker_tables.owner(key)
 
     def set_owner(self, key: bytes, value: bytes | None, now_ns: int) -> None:
         """Write it."""
-        self._write(OWNERS, key, value, now_ns)
+        self.broker_tables.set_owner(key, value, now_ns)
+
+    # --- what the tables ask (broker_tables.BrokerTablesHost) ---------------------------------------------------------
+
+    def owner_changed(self, after: SessionOwner, before: SessionOwner | None, now_ns: int) -> None:
+        """The table of owners has another entry for a client id."""
+        self.handovers.owner_changed(after, before, now_ns)
 
     # --- what sites ask (sites.SiteHost) ------------------------------------------------------------------------------
 
@@ -495,7 +472,11 @@ class FederationCore:
 
     def send_to_peers(self, frame: PeerFrame) -> None:
         """A frame to all brokers of this site."""
-        self._say(None, frame)
+        self.say(None, frame)
+
+    def rules_changed(self, site: str) -> None:
+        """Another site has announced other rules."""
+        self.broker_tables.rules_changed(site)
 
     # --- what the link gives ------------------------------------------------------------------------------------------
 
@@ -547,7 +528,7 @@ class FederationCore:
         try:
             frame = decode_frame(data)
             if isinstance(frame, TableExchange):
-                self._exchange_with_site(site, handle, frame, now_ns)
+                self.broker_tables.from_site(site, handle, frame, now_ns)
                 return
             self.sites.received(site, handle, frame, now_ns)
         except WireError:
@@ -561,8 +542,7 @@ class FederationCore:
 
     def drain_sites(self, now_ns: int) -> tuple[list[SendToSites], list[SendToMember]]:
         """What goes to other sites: multicasts, and frames for single members; after `drain`."""
-        to_members, self._to_members = self._to_members, []
-        return self.sites.drain(now_ns), to_members
+        return self.sites.drain(now_ns), self.broker_tables.drain()
 
     def tick(self, now_ns: int) -> None:
         """Time has passed."""
@@ -600,15 +580,15 @@ class FederationCore:
         deltas = self.own.changes()
         if deltas and any(peer.is_up for peer in self.peers.values()):
             self.counters.add("interest_sent", len(deltas))
-            self._say(None, InterestChange(self.incarnation, self.own.number, deltas))
+            self.say(None, InterestChange(self.incarnation, self.own.number, deltas))
         fences, self._fences = self._fences, []
         for fence in fences:
-            self._say(None, fence)
+            self.say(None, fence)
         while True:
             self.copies.flush(now_ns)
             acks, self.copies.acks = self.copies.acks, {}
             for name, number in acks.items():
-                self._say(name, CopyAck(number))
+                self.say(name, CopyAck(number))
             for peer in self.peers.values():
                 self._pump(peer, now_ns)
             if not self._released:
@@ -663,8 +643,7 @@ class FederationCore:
         peer.progress_ns = peer.came_ns = now_ns
         self._hello(peer, now_ns)
         self._send_tree(peer)
-        for number in self.tables:
-            self._begin_exchange(number, peer.name, now_ns)
+        self.broker_tables.peer_came(peer.name, now_ns)
         self.handovers.peer_came(peer.name, now_ns)
 
     def _went(self, peer: FederationPeer, now_ns: int) -> None:
@@ -734,11 +713,11 @@ class FederationCore:
         if peer.tree_due_ns and now_ns >= peer.tree_due_ns:
             peer.tree_due_ns = now_ns + self._retry_ns
             self.counters.add("trees_wanted")
-            self._say(peer.name, WantTree())
+            self.say(peer.name, WantTree())
 
     def _hello(self, peer: FederationPeer, now_ns: int) -> None:
         peer.hello_ns, peer.hello_next = now_ns, peer.stream.next
-        self._say(peer.name, PeerHello(self.incarnation, peer.stream.session, peer.stream.first))
+        self.say(peer.name, PeerHello(self.incarnation, peer.stream.session, peer.stream.first))
 
     def _on_hello(self, peer: FederationPeer, frame: PeerHello, now_ns: int) -> None:
         is_known = frame.session == peer.in_session
@@ -752,7 +731,7 @@ class FederationCore:
         if frame.incarnation != self._filters_incarnation(peer):
             self._want_tree(peer, now_ns)
         peer.owes_ack = False
-        self._say(peer.name, PeerWelcome(self.incarnation, frame.session, is_known, peer.ack_next()))
+        self.say(peer.name, PeerWelcome(self.incarnation, frame.session, is_known, peer.ack_next()))
 
     def _on_welcome(self, peer: FederationPeer, frame: PeerWelcome, now_ns: int) -> None:
         stream = peer.stream
@@ -797,7 +776,7 @@ class FederationCore:
         self.counters.add("trees_sent")
         # What the next InterestChange will tell has a higher number and comes behind this tree.
         told = dict(self.own.filters)
-        self._say(peer.name, InterestTree(self.incarnation, self.own.number, tuple(told.items())))
+        self.say(peer.name, InterestTree(self.incarnation, self.own.number, tuple(told.items())))
 
     def _want_tree(self, peer: FederationPeer, now_ns: int) -> None:
         if not peer.tree_due_ns:
@@ -993,7 +972,7 @@ class FederationCore:
             return
         if peer.owes_ack:
             peer.owes_ack = False
-            self._say(peer.name, PeerAck(peer.in_session, peer.ack_next()))
+            self.say(peer.name, PeerAck(peer.in_session, peer.ack_next()))
         if not self._is_ready(peer):
             return
         stream = peer.stream
@@ -1030,7 +1009,7 @@ class FederationCore:
 
     def _on_events(self, peer: FederationPeer, frame: PeerEvents, now_ns: int) -> None:
         if frame.session != peer.in_session:
-            self._say(peer.name, PeerWelcome(self.incarnation, frame.session, False, 0))
+            self.say(peer.name, PeerWelcome(self.incarnation, frame.session, False, 0))
             return
         data = frame.events
         events = split_events(data)
@@ -1038,7 +1017,7 @@ class FederationCore:
             self.counters.add("early_events", len(events))
             if peer.asked_next != peer.in_next or now_ns - peer.asked_ns >= self._retry_ns:
                 peer.asked_next, peer.asked_ns = peer.in_next, now_ns
-                self._say(peer.name, PeerWelcome(self.incarnation, frame.session, True, 0))
+                self.say(peer.name, PeerWelcome(self.incarnation, frame.session, True, 0))
             return
         known = min(peer.in_next - frame.first, len(events))
         peer.owes_ack = True
@@ -1248,94 +1227,21 @@ class FederationCore:
             return "" if here is not None else None
         return winner if self.peers[winner].is_up else None
 
-    # --- tables -------------------------------------------------------------------------------------------------------
-
-    def _write(self, number: int, key: bytes, value: bytes | None, now_ns: int) -> TableExchange:
-        """Write, and tell all peers; what they are told."""
-        frame = TableExchange(number, self.tables[number].write(key, value, now_ns + self.wall_offset_ns)[1])
-        if any(peer.is_up for peer in self.peers.values()):
-            self._say(None, frame)
-        return frame
-
-    def _begin_exchange(self, number: int, name: str, now_ns: int) -> None:
-        self._say(name, TableExchange(number, self.tables[number].begin(now_ns + self.wall_offset_ns)))
-
-    def _on_table(self, peer: FederationPeer, frame: TableExchange, now_ns: int) -> None:
-        if frame.table in self.tables:
-            self._exchange(frame, now_ns, peer)
-        else:
-            self.counters.add("unknown_events")
-
-    def _exchange(self, frame: TableExchange, now_ns: int, source: Any) -> None:
-        """Handle what another copy of a table says. The answers go to its sender, a peer or a member of another
-        site."""
-        changes, replies = self.tables[frame.table].receive(frame.message, now_ns + self.wall_offset_ns)
-        for reply in replies:
-            answer = TableExchange(frame.table, reply)
-            if isinstance(source, FederationPeer):
-                self._say(source.name, answer)
-            else:
-                self._to_members.append(SendToMember(source, encode_frame(answer)))
-        self._table_changed(frame.table, changes, now_ns)
-
-    def _exchange_with_site(self, site: str, handle: Any, frame: TableExchange, now_ns: int) -> None:
-        """The same of a member of another site, which may be told of a part only."""
-        if not self.sites.is_ruled(site):
-            if frame.table == RETAINED:
-                self._exchange(frame, now_ns, handle)
-        elif site in self.sites.others and frame.table in (RETAINED, GIVEN, TAKEN):
-            changes, answers = self.site_tables.received(site, frame, now_ns + self.wall_offset_ns)
-            self._to_members += [SendToMember(handle, encode_frame(answer)) for answer in answers]
-            self._table_changed(RETAINED, changes, now_ns)
-
-    def rules_changed(self, site: str) -> None:
-        """Another site has announced other rules."""
-        self.site_tables.rules_changed(site)
-
-    def _table_changed(self, number: int, changes: Sequence[Change], now_ns: int) -> None:
-        if number == OWNERS:
-            try:
-                for change in changes:
-                    if change.after is not None:
-                        before = None if change.before is None else SessionOwner.decode(change.before)
-                        self.handovers.owner_changed(SessionOwner.decode(change.after), before, now_ns)
-            except WireError:
-                self.counters.add("malformed")
-            return
-        retained = self.broker.router.retained
-        for change in changes:
-            try:
-                if change.after is not None:
-                    retained.put(retained_message(change.after, self.wall_offset_ns))
-                elif change.before is not None:
-                    retained.put(Publication(retained_message(change.before, 0).topic, b"", wants_retain=True))
-            except WireError:
-                self.counters.add("malformed")
+    # --- the rest -----------------------------------------------------------------------------------------------------
 
     def _compare(self, now_ns: int) -> None:
         """Once in a while: whether all peers have all."""
-        up = [peer.name for peer in self.peers.values() if peer.is_up]
-        if up:
-            self._say(None, InterestDigest(self.incarnation, self.own.number))
-            for number in self.tables:
-                self._begin_exchange(number, self._rng.choice(up), now_ns)
-        if not self.sites.is_coordinator:
-            return
-        up_sites = [site for site in self.sites.others.values() if site.status == "UP" and site.members]
-        for site in up_sites:
-            if self.sites.is_ruled(site.name) and site.incarnation:
-                frame = TableExchange(GIVEN, self.site_tables.begin(site.name))
-                self._to_members.append(SendToMember(self._rng.choice(site.members), encode_frame(frame)))
-        members = [member for site in up_sites if not self.sites.is_ruled(site.name) for member in site.members]
-        if members:
-            # The coordinator compares retained messages with a member of another site; peers get them from both.
-            message = self.tables[RETAINED].begin(now_ns + self.wall_offset_ns)
-            self._to_members.append(SendToMember(self._rng.choice(members),
-                                                 encode_frame(TableExchange(RETAINED, message))))
+        if self.names_up():
+            self.say(None, InterestDigest(self.incarnation, self.own.number))
+        self.broker_tables.compare(now_ns)
+        if self.sites.is_coordinator:
+            self.broker_tables.compare_with_sites(now_ns)
 
-    # --- the rest -----------------------------------------------------------------------------------------------------
+    def _on_table(self, peer: FederationPeer, frame: TableExchange, now_ns: int) -> None:
+        self.broker_tables.from_peer(peer.name, frame, now_ns)
 
-    def _say(self, name: str | None, frame: PeerFrame) -> None:
+    def say(self, name: str | None, frame: PeerFrame) -> None:
+        """A frame for a peer, or for all that are up (None)."""
         self._outputs.append(SendToPeer(name, encode_frame(frame)))
 
     def _new_session(self) -> int:
