@@ -150,7 +150,8 @@ class FederationCore:
         self.peers: dict[str, FederationPeer] = {}
         self.interest_of_peers = InterestOfPeers(match_cache)
         self.own = OwnInterest()
-        self.seen: dict[int, int] = {}                   # origin -> highest number of its messages here
+        self.seen: dict[int, int] = {}                   # origin -> highest number of its plain messages here
+        self._recorded: dict[int, int] = {}              # the same of all that were recorded
         self.tables: dict[int, Replica] = {RETAINED: table_replica(rng), OWNERS: table_replica(rng)}
         self.handovers = Handovers(self, options.handover_s)
         self.copies = SessionCopies(self, options.session_copies)
@@ -470,6 +471,7 @@ class FederationCore:
         """A message of another site, to plain subscribers here."""
         self._note(publication)
         if self.record is not None:
+            _note_number(self._recorded, publication)
             self.record.delivered(publication, source, now_ns)
         if not shared_only:
             self.broker.deliver(publication, (), now_ns)
@@ -1059,12 +1061,12 @@ class FederationCore:
                         targets = self._served_here(peer, item, now_ns)
                     messages += 1
                     if record is not None and (not shared_only
-                                               or publication.number > self.seen.get(publication.origin, 0)):
+                                               or publication.number > self._recorded.get(publication.origin, 0)):
                         # Shared subscriptions alone: what came before it was for the others here, or for them too.
                         self._record(record, publication, now_ns)
-                    if publication.number > seen.get(publication.origin, 0):
-                        self._note(publication)
                     if not shared_only:
+                        if publication.number > seen.get(publication.origin, 0):
+                            self._note(publication)
                         is_wanted = deliver(publication, targets, now_ns)
                     else:                                # `_served_here` counts those that have no member here
                         is_wanted = True
@@ -1168,17 +1170,16 @@ class FederationCore:
     def _record(self, record: MessageRecord, publication: Publication, now_ns: int) -> None:
         """Record a message of a peer for the archive, under the address of the node where it was published, if that is
         known."""
+        _note_number(self._recorded, publication)
         for name, known in self.interest_of_peers.peers.items():
             if known.incarnation == publication.origin:
                 record.delivered(publication, self.peers[name].handle, now_ns)
                 return
 
     def _note(self, publication: Publication) -> None:
-        """The highest number of each origin, for sessions that move."""
-        if publication.number > self.seen.get(publication.origin, 0):
-            if publication.origin not in self.seen and len(self.seen) >= MAX_ORIGINS:
-                del self.seen[next(iter(self.seen))]
-            self.seen[publication.origin] = publication.number
+        """The highest number of each origin, for sessions that move. Not of what came for a shared subscription alone:
+        another node may have given it on, so it is in no order with what its origin sends (seed 30657)."""
+        _note_number(self.seen, publication)
 
     # --- shared subscriptions -----------------------------------------------------------------------------------------
 
@@ -1356,3 +1357,10 @@ class FederationCore:
         return self._number
 
 
+def _note_number(highest: dict[int, int], publication: Publication) -> None:
+    """Note the number of a message, if it is the highest of its origin."""
+    origin, number = publication.origin, publication.number
+    if number > highest.get(origin, 0):
+        if origin not in highest and len(highest) >= MAX_ORIGINS:
+            del highest[next(iter(highest))]
+        highest[origin] = number
