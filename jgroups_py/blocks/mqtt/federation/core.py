@@ -810,7 +810,7 @@ class FederationCore:
         if added is None:
             self._want_tree(peer, now_ns)
         else:
-            self._unpark(peer, added)
+            self._unpark(peer, added, now_ns)
 
     def _on_tree(self, peer: FederationPeer, frame: InterestTree, now_ns: int) -> None:
         before = self._filters_incarnation(peer)
@@ -818,7 +818,7 @@ class FederationCore:
         peer.tree_due_ns = 0
         if before and before != frame.incarnation:
             self._restarted(peer, plain_filters(ended), now_ns)
-        self._unpark(peer, [filter for filter, _ in frame.filters])
+        self._unpark(peer, [filter for filter, _ in frame.filters], now_ns)
         self._decide(peer)                               # these are the newest
         if peer.is_welcomed and peer.incarnation != frame.incarnation:
             peer.is_welcomed = False
@@ -867,15 +867,33 @@ class FederationCore:
                     peer.stream.give_up([event], "rerouted")
                     continue
                 event = PeerEvent(message_event(item, now_ns).data, item, event.token)
-            if self._is_wanted(peer, item):
-                peer.stream.accept_again(event)
-            else:
-                self._park(peer, event, is_new=False)
+            rest = self._send_wanted(peer, event, now_ns)
+            if rest is not None:
+                self._park(peer, rest, is_new=False)
 
     def _is_wanted(self, peer: FederationPeer, item: ForwardedMessage) -> bool:
         if not item.shared_only and self.interest_of_peers.wants(peer.name, item.publication.topic):
             return True
         return any(self.interest_of_peers.count(peer.name, *target) for target in item.targets)
+
+    def _send_wanted(self, peer: FederationPeer, event: PeerEvent, now_ns: int) -> PeerEvent | None:
+        """Put back into the stream what a new process wants of a message that was for the former one. Returns what it
+        does not want, or not yet. What shared subscriptions are to get goes alone, if there is no plain one for it yet:
+        a plain one may be set before the message is there, and what is parked for that comes first (seed 11112)."""
+        item = event.item
+        assert item is not None, "a message"
+        wanted = tuple(target for target in item.targets if self.interest_of_peers.count(peer.name, *target))
+        if not item.shared_only and self.interest_of_peers.wants(peer.name, item.publication.topic) or (
+                item.shared_only and wanted):
+            peer.stream.accept_again(event)
+            return None
+        if not wanted:
+            return event
+        sent = message_event(attrs.evolve(item, targets=wanted, shared_only=True), now_ns)
+        sent.token, event.token = event.token, 0
+        peer.stream.accept(sent)
+        return message_event(
+            attrs.evolve(item, targets=tuple(each for each in item.targets if each not in wanted)), now_ns)
 
     def _is_remembered(self, peer: FederationPeer, topic: str) -> bool:
         return bool(peer.remembered) and any(name == peer.name for name, _ in self._remembered.match(topic).plain)
@@ -925,7 +943,7 @@ class FederationCore:
             if token:
                 self._settle(token)
 
-    def _unpark(self, peer: FederationPeer, added: Iterable[str]) -> None:
+    def _unpark(self, peer: FederationPeer, added: Iterable[str], now_ns: int) -> None:
         if not peer.parked and not peer.remembered:
             return
         for filter in added:
@@ -935,13 +953,12 @@ class FederationCore:
         events, peer.parked = peer.parked, type(peer.parked)()
         peer.parked_bytes = 0
         for event in events:
-            assert event.item is not None, "messages are parked"
-            if self._is_wanted(peer, event.item):
+            rest = self._send_wanted(peer, event, now_ns)
+            if rest is None:
                 self.counters.add("unparked")
-                peer.stream.accept_again(event)
             else:
-                peer.parked.append(event)
-                peer.parked_bytes += event.size
+                peer.parked.append(rest)
+                peer.parked_bytes += rest.size
 
     def _clear_remembered(self, peer: FederationPeer) -> None:
         for filter in peer.remembered:
