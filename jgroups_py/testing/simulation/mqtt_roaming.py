@@ -248,12 +248,15 @@ class RoamingRun(MqttRun):
 
     def check_fairness(self, nodes: list[Any]) -> None:
         """Q7, at rest: publish for each shared subscription, then count how many messages each session got."""
+        publisher = self.roamers[min(self.roamers)]
         if not self.is_fairness_asked:
+            if not publisher.is_accepted:                # what it sends before CONNACK it sends again (seed 40107)
+                raise Broken("Q11", f"{publisher.name} waits for CONNACK")
             self.is_fairness_asked = True
             for filter, topics in SHARED.items():
                 members = self.members_of(filter, nodes)
                 if members:
-                    publisher, self.fair[filter] = self.roamers[min(self.roamers)], []
+                    self.fair[filter] = []
                     for _ in members:
                         # In one read, else a node whose application is slow has not taken it all in time (seed 269).
                         made = [publisher.publication(topics[0], 1) for _ in range(FAIR_ROUNDS)]
