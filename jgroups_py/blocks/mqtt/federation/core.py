@@ -87,6 +87,7 @@ LOOKS_PER_RETRY = 4
 MAX_TURNS = 10_000
 MAX_ORIGINS = 10_000
 MESSAGE = EventKind.MESSAGE
+FENCE_PASSED = EventKind.FENCE_PASSED
 NO_TARGETS: Sequence[Target] = ()
 
 
@@ -368,6 +369,11 @@ class FederationCore:
         """The peers that can be reached and keep copies."""
         return [peer.name for peer in self.peers.values() if peer.is_up and peer.keeps_copies]
 
+    def session_node(self, client_id: str) -> str | None:
+        """The node that the table of owners has for a client id."""
+        owner = self.handovers.owner_of(client_id)
+        return None if owner is None else owner.node
+
     def peer_keeps(self, name: str) -> None:
         """A peer keeps copies."""
         self.peers[name].keeps_copies = True
@@ -431,7 +437,11 @@ class FederationCore:
             if token:
                 event.token = token
                 self._tokens[token] += 1
-            peer.stream.accept(event)
+            if kind == FENCE_PASSED and peer.undecided:
+                peer.undecided.append(event)             # behind the messages of before (seed 40168)
+                peer.undecided_bytes += event.size
+            else:
+                peer.stream.accept(event)
             self._stir()
         return peer is not None
 
@@ -924,6 +934,9 @@ class FederationCore:
         while peer.undecided_bytes > self.options.queue_bytes:
             oldest = peer.undecided.popleft()
             peer.undecided_bytes -= oldest.size
+            if oldest.item is None:
+                peer.stream.accept(oldest)
+                continue
             self.counters.add("dropped_queue_full")
             if oldest.token:
                 self._settle(oldest.token)
@@ -933,10 +946,15 @@ class FederationCore:
         if self._unknown.pop(peer.name, None) is None:
             return
         events, peer.undecided, peer.undecided_bytes = peer.undecided, type(peer.undecided)(), 0
+        fences = sum(event.item is None for event in events)
         for event in events:
-            assert event.item is not None, "messages are undecided"
+            if event.item is None:
+                fences -= 1
+                peer.stream.accept(event)
+                continue
             token, event.token = event.token, 0
-            if self._is_wanted(peer, event.item):
+            # In front of a fence it may be for a session that the peer has handed over since, with its filters.
+            if fences or self._is_wanted(peer, event.item):
                 self._send_message(peer, event, token)
             elif event.item.publication.qos and self._is_remembered(peer, event.item.publication.topic):
                 self._park(peer, event, is_new=True)
@@ -1314,9 +1332,14 @@ class FederationCore:
         if number == OWNERS:
             try:
                 for change in changes:
-                    if change.after is not None:
-                        before = None if change.before is None else SessionOwner.decode(change.before)
-                        self.handovers.owner_changed(SessionOwner.decode(change.after), before, now_ns)
+                    before = None if change.before is None else SessionOwner.decode(change.before)
+                    if change.after is None:
+                        if before is not None:
+                            self.copies.owner_changed(before.client_id, "")
+                    else:
+                        owner = SessionOwner.decode(change.after)
+                        self.handovers.owner_changed(owner, before, now_ns)
+                        self.copies.owner_changed(owner.client_id, owner.node)
             except WireError:
                 self.counters.add("malformed")
             return

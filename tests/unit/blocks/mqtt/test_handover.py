@@ -371,6 +371,23 @@ def test_a_shared_message_for_a_member_that_is_no_more_comes_back_to_a_member_of
     assert world.sent("B", "rerouted") == 1
 
 
+def test_what_waits_for_a_nodes_filters_is_in_front_of_the_fence():
+    """C sees A again and does not have its filters yet. The session goes from A to B, and with it A's filter."""
+    world, client, publisher = roaming_subscriber("ABC", "t", 1, publisher="C")
+    node = world.nodes["A"].federation
+    world.split("AB", "C")
+    world.run(2)
+    send_tree, node._send_tree = node._send_tree, lambda peer: None          # type: ignore[method-assign]
+    world.heal()
+    world.run(0.3)
+    publisher.publish("t", b"undecided", qos=1)
+    client.go(world, "B", 0.3)
+    node._send_tree = send_tree                          # type: ignore[method-assign]
+    world.run(3)
+    assert client.answer(ConnAckPacket).session_present
+    assert client.payloads() == [b"undecided"]
+
+
 def test_a_shared_message_that_another_node_gives_on_says_nothing_of_what_its_publisher_has_sent():
     """C's stream to A is slow, D gives A a later message of C for a group, and the session goes from A to B with what A
     has had of each origin."""
