@@ -248,12 +248,15 @@ class RoamingRun(MqttRun):
 
     def check_fairness(self, nodes: list[Any]) -> None:
         """Q7, at rest: publish for each shared subscription, then count how many messages each session got."""
+        publisher = self.roamers[min(self.roamers)]
         if not self.is_fairness_asked:
+            if not publisher.is_accepted:                # what it sends before CONNACK it sends again (seed 40107)
+                raise Broken("Q11", f"{publisher.name} waits for CONNACK")
             self.is_fairness_asked = True
             for filter, topics in SHARED.items():
                 members = self.members_of(filter, nodes)
                 if members:
-                    publisher, self.fair[filter] = self.roamers[min(self.roamers)], []
+                    self.fair[filter] = []
                     for _ in members:
                         # In one read, else a node whose application is slow has not taken it all in time (seed 269).
                         made = [publisher.publication(topics[0], 1) for _ in range(FAIR_ROUNDS)]
@@ -305,7 +308,7 @@ class RoamingNode(MqttNode):
         self.core.orphans._complete = self.adopted       # type: ignore[method-assign]
         self._adopt_will = self.broker.adopt_will
         self.broker.adopt_will = self.adopt_will         # type: ignore[method-assign]
-        self.late_came: dict[tuple[str, int], None] = {}         # (client id, message) that former nodes have sent on
+        self.late_came: dict[tuple[str, tuple[int, int]], None] = {}     # (client id, publication) from former nodes
         self._send_onward = self.core.send_onward
         self.core.send_onward = self.send_onward         # type: ignore[method-assign]
         self._event_came = self.core.handovers.event_came
@@ -449,7 +452,8 @@ class RoamingNode(MqttNode):
                 client.came_behind(self.clients.homes[name], self, had_one=not arriving.is_copy)
         elif kind == EventKind.QUEUED:
             queued = QueuedDelivery.decode(body, now_ns)
-            self.late_came[queued.client_id, number_of(queued.delivery.publication)] = None
+            publication = queued.delivery.publication
+            self.late_came[queued.client_id, (publication.origin, publication.number)] = None
             if not queued.packet_id:
                 arriving = self.core.handovers.arriving.get(queued.client_id)
                 if arriving is None or (queued.claim, name) not in arriving.parts:
@@ -459,8 +463,9 @@ class RoamingNode(MqttNode):
     def send_onward(self, name: str, kind: int, body: bytes) -> None:
         """A message for a session that has moved from here goes on to its next node."""
         queued = QueuedDelivery.decode(body, self.now_ns())
-        client, number = self.clients.roamers[queued.client_id], number_of(queued.delivery.publication)
-        client.sent_on.setdefault(number, []).append((self, self.clients.homes[name], self.now_ns()))
+        client, publication = self.clients.roamers[queued.client_id], queued.delivery.publication
+        client.sent_on.setdefault((publication.origin, publication.number), []).append(
+            (self, self.clients.homes[name], self.now_ns()))
         self.run.counts["messages sent on to where a session had moved"] += 1
         self._send_onward(name, kind, body)
 
@@ -594,7 +599,8 @@ class RoamingClient:
         self.times: Counter[tuple[int, int]] = Counter()             # (epoch, number) -> how often it came
         self.ever_got: dict[int, None] = {}
         self.late: dict[int, None] = {}                  # numbers that a former node has sent on
-        self.sent_on: dict[int, list[tuple[RoamingNode, RoamingNode, int]]] = {}     # number -> from, to, when
+        # A publication as nodes number it -> from, to, when it was sent on to the session's next node.
+        self.sent_on: dict[tuple[int, int], list[tuple[RoamingNode, RoamingNode, int]]] = {}
         self.highest: dict[tuple[Any, ...], int] = {}
 
     @property
@@ -1045,7 +1051,7 @@ class RoamingClient:
                 raise Broken("Q1", f"{fact.number} of {fact.publisher} was acknowledged before the node of {name} had "
                                    "it")
         for client in self.run.roamers.values():
-            for former, node, at_ns in client.sent_on.get(fact.number, ()):
+            for former, node, at_ns in client.sent_on.get(fact.origin, ()):
                 self.check_sent_on(fact, client, former, node, at_ns)
         for (name, epoch), node in fact.due.items():
             if self.run.roamers[name].epoch == epoch:    # else a session that has begun since is there (seed 505)
@@ -1055,11 +1061,13 @@ class RoamingClient:
         self, fact: RoutedMessage, client: RoamingClient, former: RoamingNode, node: RoamingNode, at_ns: int,
     ) -> None:
         """Q1: what came late to the former node of a session is at the node that has it now, and in its copies, before
-        it is acknowledged. Excused: nodes that the one before them did not reach all the time; copies that are late."""
+        it is acknowledged. Of a message that was published twice, the publication that is acknowledged: the former one
+        may be on its way (seed 30370). Excused: nodes that the one before them did not reach all the time; copies that
+        are late."""
         if (at_ns <= fact.at_ns or not fact.node.sees(former, fact.at_ns) or not former.sees(node, at_ns)
                 or not fact.qos or former.core.counters["onward_late"] or node.core.counters["copies_late"]):
             return
-        if (client.name, fact.number) not in node.late_came:
+        if (client.name, fact.origin) not in node.late_came:
             raise Broken("Q1", f"{fact.number} of {fact.publisher} was acknowledged before {node.channel.name} had it, "
                                f"where the session of {client.name} is since it left {former.channel.name}")
         session, kept = node.broker.sessions.get(client.name), node.core.copies.kept.get(client.name)

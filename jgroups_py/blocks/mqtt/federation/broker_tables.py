@@ -63,8 +63,8 @@ class BrokerTablesHost(Protocol):
     def say(self, name: str | None, frame: PeerFrame) -> None:
         """A frame for a peer, or for all that are up (None)."""
 
-    def owner_changed(self, after: SessionOwner, before: SessionOwner | None, now_ns: int) -> None:
-        """The table of owners has another entry for a client id."""
+    def owner_changed(self, before: SessionOwner | None, after: SessionOwner | None, now_ns: int) -> None:
+        """The entry of a client id in the table of owners."""
 
 
 class BrokerTables:
@@ -185,9 +185,9 @@ class BrokerTables:
                 self._host.counters.add("malformed")
 
     def _owner_changed(self, change: Change, now_ns: int) -> None:
-        if change.after is not None:
-            before = None if change.before is None else SessionOwner.decode(change.before)
-            self._host.owner_changed(SessionOwner.decode(change.after), before, now_ns)
+        before, after = (None if value is None else SessionOwner.decode(value)
+                         for value in (change.before, change.after))
+        self._host.owner_changed(before, after, now_ns)
 
     def _retained_changed(self, change: Change) -> None:
         retained = self._host.broker.router.retained

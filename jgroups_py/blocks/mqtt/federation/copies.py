@@ -87,6 +87,9 @@ class CopiesHost(Protocol):
     def stir(self) -> None:
         """There is something to drain."""
 
+    def session_node(self, client_id: str) -> str | None:
+        """The node that the table of owners has for a client id."""
+
 
 @attrs.define(eq=False)
 class KeptSession:
@@ -124,6 +127,7 @@ class SessionCopies:
         self.kept: dict[str, KeptSession] = {}
         self.here: dict[str, dict[str, SessionCopy]] = {}            # client id -> owner -> its copy here
         self._building: dict[tuple[str, str], SessionCopy] = {}      # (client id, owner) -> what has come of a whole
+        self._voided: dict[str, str] = {}                # client id -> the node that has, see void_came
         self._dirty: dict[str, KeptSession] = {}
         self._left: list[LeftSession] = []
         self._waits: list[Callable[[], None]] = []       # for the next turn
@@ -405,13 +409,25 @@ class SessionCopies:
                     self.here.setdefault(part.client_id, {})[name] = self._building.pop(key)
 
     def void_came(self, name: str, client_id: str, which: int) -> None:
-        """A peer has a session now, with copies, or it has ended there: copies are of no use any more."""
+        """A peer has a session now, with copies, or it has ended there: copies are of no use any more.
+
+        What a former owner says of others may come behind the copy of the next one, by another stream. It stays, unless
+        the table of owners, which may be late as well, has the sender next (seed 40586).
+        """
         copies = self.here.get(client_id, {})
+        present = self._host.session_node(client_id) if which == OTHERS else None
         for owner in list(copies):
-            if which == ALL or (owner == name) is (which == OWN):
+            if which == OTHERS and owner == present != name:
+                self._voided[client_id] = name
+            elif which == ALL or (owner == name) is (which == OWN):
                 del copies[owner]
         if not copies:
             self.here.pop(client_id, None)
+
+    def owner_changed(self, client_id: str, node: str) -> None:
+        """The table of owners has another node for a session, or none ("")."""
+        if self._voided.pop(client_id, None) == node:
+            self.void_came(node, client_id, OTHERS)
 
     def forget_owner(self, name: str) -> None:
         """A peer is gone for good, and its sessions are elsewhere."""

@@ -75,6 +75,7 @@ LOOKS_PER_RETRY = 4
 MAX_TURNS = 10_000
 MAX_ORIGINS = 10_000
 MESSAGE = EventKind.MESSAGE
+FENCE_PASSED = EventKind.FENCE_PASSED
 NO_TARGETS: Sequence[Target] = ()
 
 
@@ -130,7 +131,8 @@ class FederationCore:
         self.peers: dict[str, FederationPeer] = {}
         self.interest_of_peers = InterestOfPeers(match_cache)
         self.own = OwnInterest()
-        self.seen: dict[int, int] = {}                   # origin -> highest number of its messages here
+        self.seen: dict[int, int] = {}                   # origin -> highest number of its plain messages here
+        self._recorded: dict[int, int] = {}              # the same of all that were recorded
         self.broker_tables = BrokerTables(self, rng)
         self.handovers = Handovers(self, options.handover_s)
         self.copies = SessionCopies(self, options.session_copies)
@@ -338,6 +340,11 @@ class FederationCore:
         """The peers that can be reached and keep copies."""
         return [peer.name for peer in self.peers.values() if peer.is_up and peer.keeps_copies]
 
+    def session_node(self, client_id: str) -> str | None:
+        """The node that the table of owners has for a client id."""
+        owner = self.handovers.owner_of(client_id)
+        return None if owner is None else owner.node
+
     def peer_keeps(self, name: str) -> None:
         """A peer keeps copies."""
         self.peers[name].keeps_copies = True
@@ -401,7 +408,11 @@ class FederationCore:
             if token:
                 event.token = token
                 self._tokens[token] += 1
-            peer.stream.accept(event)
+            if kind == FENCE_PASSED and peer.undecided:
+                peer.undecided.append(event)             # behind the messages of before (seed 40168)
+                peer.undecided_bytes += event.size
+            else:
+                peer.stream.accept(event)
             self._stir()
         return peer is not None
 
@@ -419,9 +430,13 @@ class FederationCore:
 
     # --- what the tables ask (broker_tables.BrokerTablesHost) ---------------------------------------------------------
 
-    def owner_changed(self, after: SessionOwner, before: SessionOwner | None, now_ns: int) -> None:
-        """The table of owners has another entry for a client id."""
-        self.handovers.owner_changed(after, before, now_ns)
+    def owner_changed(self, before: SessionOwner | None, after: SessionOwner | None, now_ns: int) -> None:
+        """The entry of a client id in the table of owners."""
+        if after is not None:
+            self.handovers.owner_changed(after, before, now_ns)
+            self.copies.owner_changed(after.client_id, after.node)
+        elif before is not None:
+            self.copies.owner_changed(before.client_id, "")
 
     # --- what sites ask (sites.SiteHost) ------------------------------------------------------------------------------
 
@@ -447,6 +462,7 @@ class FederationCore:
         """A message of another site, to plain subscribers here."""
         self._note(publication)
         if self.record is not None:
+            _note_number(self._recorded, publication)
             self.record.delivered(publication, source, now_ns)
         if not shared_only:
             self.broker.deliver(publication, (), now_ns)
@@ -787,7 +803,7 @@ class FederationCore:
         if added is None:
             self._want_tree(peer, now_ns)
         else:
-            self._unpark(peer, added)
+            self._unpark(peer, added, now_ns)
 
     def _on_tree(self, peer: FederationPeer, frame: InterestTree, now_ns: int) -> None:
         before = self._filters_incarnation(peer)
@@ -795,7 +811,7 @@ class FederationCore:
         peer.tree_due_ns = 0
         if before and before != frame.incarnation:
             self._restarted(peer, plain_filters(ended), now_ns)
-        self._unpark(peer, [filter for filter, _ in frame.filters])
+        self._unpark(peer, [filter for filter, _ in frame.filters], now_ns)
         self._decide(peer)                               # these are the newest
         if peer.is_welcomed and peer.incarnation != frame.incarnation:
             peer.is_welcomed = False
@@ -844,15 +860,33 @@ class FederationCore:
                     peer.stream.give_up([event], "rerouted")
                     continue
                 event = PeerEvent(message_event(item, now_ns).data, item, event.token)
-            if self._is_wanted(peer, item):
-                peer.stream.accept_again(event)
-            else:
-                self._park(peer, event, is_new=False)
+            rest = self._send_wanted(peer, event, now_ns)
+            if rest is not None:
+                self._park(peer, rest, is_new=False)
 
     def _is_wanted(self, peer: FederationPeer, item: ForwardedMessage) -> bool:
         if not item.shared_only and self.interest_of_peers.wants(peer.name, item.publication.topic):
             return True
         return any(self.interest_of_peers.count(peer.name, *target) for target in item.targets)
+
+    def _send_wanted(self, peer: FederationPeer, event: PeerEvent, now_ns: int) -> PeerEvent | None:
+        """Put back into the stream what a new process wants of a message that was for the former one. Returns what it
+        does not want, or not yet. What shared subscriptions are to get goes alone, if there is no plain one for it yet:
+        a plain one may be set before the message is there, and what is parked for that comes first (seed 11112)."""
+        item = event.item
+        assert item is not None, "a message"
+        wanted = tuple(target for target in item.targets if self.interest_of_peers.count(peer.name, *target))
+        if (not item.shared_only and self.interest_of_peers.wants(peer.name, item.publication.topic)) or (
+                item.shared_only and wanted):
+            peer.stream.accept_again(event)
+            return None
+        if not wanted:
+            return event
+        sent = message_event(attrs.evolve(item, targets=wanted, shared_only=True), now_ns)
+        sent.token, event.token = event.token, 0
+        peer.stream.accept(sent)
+        return message_event(
+            attrs.evolve(item, targets=tuple(each for each in item.targets if each not in wanted)), now_ns)
 
     def _is_remembered(self, peer: FederationPeer, topic: str) -> bool:
         return bool(peer.remembered) and any(name == peer.name for name, _ in self._remembered.match(topic).plain)
@@ -883,6 +917,9 @@ class FederationCore:
         while peer.undecided_bytes > self.options.queue_bytes:
             oldest = peer.undecided.popleft()
             peer.undecided_bytes -= oldest.size
+            if oldest.item is None:
+                peer.stream.accept(oldest)
+                continue
             self.counters.add("dropped_queue_full")
             if oldest.token:
                 self._settle(oldest.token)
@@ -892,17 +929,22 @@ class FederationCore:
         if self._unknown.pop(peer.name, None) is None:
             return
         events, peer.undecided, peer.undecided_bytes = peer.undecided, type(peer.undecided)(), 0
+        fences = sum(event.item is None for event in events)
         for event in events:
-            assert event.item is not None, "messages are undecided"
+            if event.item is None:
+                fences -= 1
+                peer.stream.accept(event)
+                continue
             token, event.token = event.token, 0
-            if self._is_wanted(peer, event.item):
+            # In front of a fence it may be for a session that the peer has handed over since, with its filters.
+            if fences or self._is_wanted(peer, event.item):
                 self._send_message(peer, event, token)
             elif event.item.publication.qos and self._is_remembered(peer, event.item.publication.topic):
                 self._park(peer, event, is_new=True)
             if token:
                 self._settle(token)
 
-    def _unpark(self, peer: FederationPeer, added: Iterable[str]) -> None:
+    def _unpark(self, peer: FederationPeer, added: Iterable[str], now_ns: int) -> None:
         if not peer.parked and not peer.remembered:
             return
         for filter in added:
@@ -912,13 +954,12 @@ class FederationCore:
         events, peer.parked = peer.parked, type(peer.parked)()
         peer.parked_bytes = 0
         for event in events:
-            assert event.item is not None, "messages are parked"
-            if self._is_wanted(peer, event.item):
+            rest = self._send_wanted(peer, event, now_ns)
+            if rest is None:
                 self.counters.add("unparked")
-                peer.stream.accept_again(event)
             else:
-                peer.parked.append(event)
-                peer.parked_bytes += event.size
+                peer.parked.append(rest)
+                peer.parked_bytes += rest.size
 
     def _clear_remembered(self, peer: FederationPeer) -> None:
         for filter in peer.remembered:
@@ -1038,12 +1079,12 @@ class FederationCore:
                         targets = self._served_here(peer, item, now_ns)
                     messages += 1
                     if record is not None and (not shared_only
-                                               or publication.number > self.seen.get(publication.origin, 0)):
+                                               or publication.number > self._recorded.get(publication.origin, 0)):
                         # Shared subscriptions alone: what came before it was for the others here, or for them too.
                         self._record(record, publication, now_ns)
-                    if publication.number > seen.get(publication.origin, 0):
-                        self._note(publication)
                     if not shared_only:
+                        if publication.number > seen.get(publication.origin, 0):
+                            self._note(publication)
                         is_wanted = deliver(publication, targets, now_ns)
                     else:                                # `_served_here` counts those that have no member here
                         is_wanted = True
@@ -1147,17 +1188,16 @@ class FederationCore:
     def _record(self, record: MessageRecord, publication: Publication, now_ns: int) -> None:
         """Record a message of a peer for the archive, under the address of the node where it was published, if that is
         known."""
+        _note_number(self._recorded, publication)
         for name, known in self.interest_of_peers.peers.items():
             if known.incarnation == publication.origin:
                 record.delivered(publication, self.peers[name].handle, now_ns)
                 return
 
     def _note(self, publication: Publication) -> None:
-        """The highest number of each origin, for sessions that move."""
-        if publication.number > self.seen.get(publication.origin, 0):
-            if publication.origin not in self.seen and len(self.seen) >= MAX_ORIGINS:
-                del self.seen[next(iter(self.seen))]
-            self.seen[publication.origin] = publication.number
+        """The highest number of each origin, for sessions that move. Not of what came for a shared subscription alone:
+        another node may have given it on, so it is in no order with what its origin sends (seed 30657)."""
+        _note_number(self.seen, publication)
 
     # --- shared subscriptions -----------------------------------------------------------------------------------------
 
@@ -1262,3 +1302,10 @@ class FederationCore:
         return self._number
 
 
+def _note_number(highest: dict[int, int], publication: Publication) -> None:
+    """Note the number of a message, if it is the highest of its origin."""
+    origin, number = publication.origin, publication.number
+    if number > highest.get(origin, 0):
+        if origin not in highest and len(highest) >= MAX_ORIGINS:
+            del highest[next(iter(highest))]
+        highest[origin] = number

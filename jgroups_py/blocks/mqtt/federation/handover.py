@@ -295,6 +295,11 @@ class Handovers:
         return [(client_id, claim) for client_id, arriving in self.arriving.items()
                 for claim, source in arriving.parts if source == name]
 
+    def is_coming(self, owner: SessionOwner, name: str) -> bool:
+        """Whether this node is the owner of a session and still waits for a node to send it."""
+        arriving = self.arriving.get(owner.client_id)
+        return owner.node == self._host.name and arriving is not None and (owner.claim, name) in arriving.parts
+
     def comes_from(self, client_id: str, claim: int, former: str, name: str) -> None:
         """A session comes from this node, which has the best copy, and not from its former node."""
         parts = self.arriving[client_id].parts

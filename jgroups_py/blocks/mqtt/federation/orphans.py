@@ -309,6 +309,15 @@ class Orphans:
     def _wanted(self, peer: str, name: str, client_id: str, claim: int, now_ns: int) -> None:
         """A peer has claimed a session, and the best copy is here."""
         found, owner = self._copy(client_id, name), self._handovers.owner_of(client_id)
+        if owner is not None and self._handovers.is_coming(owner, peer):
+            # This node has claimed it since, and waits for the peer, which asks for it in turn: it comes from here.
+            # The peer gets no answer, see below (seed 30621).
+            if found is None or not found[1].expiry_s or client_id in self._adopting():
+                self._handovers.nothing_comes(client_id, owner.claim, peer, now_ns)
+            else:
+                self._handovers.comes_from(client_id, owner.claim, peer, self._host.name)
+                self._wanted_here(name, client_id, owner.claim, now_ns)
+            return
         if owner is None or owner.node in (peer, name) or owner.node not in self._host.names_up():
             owner = SessionOwner(client_id, peer, claim, False)
         # Else another node has claimed it since, from this peer or because the peer was away when it asked: that node

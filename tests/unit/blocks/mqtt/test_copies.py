@@ -423,6 +423,35 @@ def test_a_session_is_found_though_a_second_node_has_claimed_it_from_the_first_b
     assert not w.sent(second, "handover_timeouts")
 
 
+def test_a_session_is_found_where_its_copy_is_though_the_client_came_by_a_node_that_waits_for_it():
+    """The node with the copy has claimed the session from one that has claimed it from the node that ends: each asks
+    the other."""
+    w = world("ABCDE")
+    client = subscribed(w, "A")
+    keeper = keeper_of(w)
+    client.disconnect()
+    publish(w, "A", 3)
+    first = next(name for name in "BCDE" if name != keeper)
+    w.crash("A")
+    client.go(w, first, wait=0.1)
+    assert client.go(w, keeper, wait=3).session_present
+    assert client.payloads() == numbered(0, 3)
+    w.run(10)
+    assert [name for name, node in w.nodes.items() if name != "A" and "me" in node.broker.sessions] == [keeper]
+
+
+def test_what_a_former_node_says_late_of_other_copies_spares_that_of_the_next_node():
+    w = world("ABC", copies=2)
+    client = roaming(w, "A", "me")
+    while "A" not in w.nodes["C"].federation.copies.here.get("me", {}):
+        w.run(0.0005)
+    hold_back(w, "A", "C", 1)                            # that other copies are void
+    assert client.go(w, "B", wait=0.5).session_present
+    assert "B" in w.nodes["C"].federation.copies.here["me"]
+    w.run(1)
+    assert list(w.nodes["C"].federation.copies.here["me"]) == ["B"]
+
+
 def test_a_late_request_for_a_session_that_another_node_has_claimed_since_ends_nothing():
     w, client, keeper, home, other = claimed_by_one_that_ends()
     hold_back(w, other, keeper, 3)                       # its fence: the keeper has the session for so long

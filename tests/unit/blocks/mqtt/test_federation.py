@@ -202,6 +202,33 @@ def test_x2_a_restarted_peer_gets_what_its_subscriber_comes_back_for():
     assert world.sent("A", "unparked") > 0
 
 
+def test_what_is_kept_for_a_restarted_peer_comes_in_order_though_a_shared_subscription_is_set_first():
+    """The second message is for the group too, whose member is back before the plain filter is known."""
+    world = FederationWorld("AB")
+    world.client("B", "sub").subscribe("t", qos=1)
+    world.client("B", "member").subscribe("$share/g/t", qos=1)
+    here, publisher = world.client("A", "here"), world.client("A", "pub")
+    here.subscribe("$share/g/t", qos=1)
+    world.run(0.2)
+    world.crash("B")
+    world.run(1)
+    publisher.publish("t", b"first", qos=1)
+    assert here.payloads() == [b"first"]
+    here.unsubscribe("$share/g/t")
+    publisher.publish("t", b"second", qos=1)
+    world.start("B")
+    world.run(1)
+    member, subscriber = world.client("B", "member"), world.client("B", "sub")
+    member.subscribe("$share/g/t", qos=1)
+    subscriber.subscribe("t", qos=1)
+    world.run(1)
+    assert member.payloads() == [b"second"]
+    assert subscriber.payloads() == [b"first", b"second"]
+    node = world.nodes["A"]
+    node.ledgers_add_up()
+    assert not node.federation.peers["B"].parked
+
+
 def test_what_nobody_comes_back_for_is_dropped_and_counted():
     world = FederationWorld("AB", keep_peer_s=5.0)
     world.client("B", "sub").subscribe("t")

@@ -371,6 +371,46 @@ def test_a_shared_message_for_a_member_that_is_no_more_comes_back_to_a_member_of
     assert world.sent("B", "rerouted") == 1
 
 
+def test_what_waits_for_a_nodes_filters_is_in_front_of_the_fence():
+    """C sees A again and does not have its filters yet. The session goes from A to B, and with it A's filter."""
+    world, client, publisher = roaming_subscriber("ABC", "t", 1, publisher="C")
+    node = world.nodes["A"].federation
+    world.split("AB", "C")
+    world.run(2)
+    send_tree, node._send_tree = node._send_tree, lambda peer: None          # type: ignore[method-assign]
+    world.heal()
+    world.run(0.3)
+    publisher.publish("t", b"undecided", qos=1)
+    client.go(world, "B", 0.3)
+    node._send_tree = send_tree                          # type: ignore[method-assign]
+    world.run(3)
+    assert client.answer(ConnAckPacket).session_present
+    assert client.payloads() == [b"undecided"]
+
+
+def test_a_shared_message_that_another_node_gives_on_says_nothing_of_what_its_publisher_has_sent():
+    """C's stream to A is slow, D gives A a later message of C for a group, and the session goes from A to B with what A
+    has had of each origin."""
+    world, client, publisher = roaming_subscriber("ABCD", "t", 1, publisher="C")
+    former = world.client("D", "former")
+    former.subscribe("$share/g/s", qos=1)
+    world.run(0.2)
+    hold_back(world, "C", "A", 6)                        # the fence, so A does not wait for it
+    hold_back(world, "A", "C", 6)
+    hold_back(world, "D", "C", 3)                        # C sees neither that A's member is there nor that D's ends
+    member = world.client("A", "member")
+    member.subscribe("$share/g/s", qos=1)
+    client.go(world, "B", 0.2)
+    publisher.publish("t", b"direct", qos=1)
+    former.disconnect()
+    publisher.publish("s", b"given on", qos=1)
+    world.run(1)
+    assert member.payloads() == [b"given on"]
+    world.run(8)
+    assert client.answer(ConnAckPacket).session_present
+    assert client.payloads() == [b"direct"]
+
+
 def test_what_comes_late_to_a_session_on_its_way_back_is_not_taken_for_what_the_other_node_had():
     """D sends one message to A alone, and later ones to B too, where the session is meanwhile. It goes back to A before
     the first one has come there: B's numbers are above it."""
