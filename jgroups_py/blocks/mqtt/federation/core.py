@@ -1135,8 +1135,11 @@ class FederationCore:
                                                or publication.number > self.seen.get(publication.origin, 0)):
                         # Shared subscriptions alone: what came before it was for the others here, or for them too.
                         self._record(record, publication, now_ns)
-                    if publication.number > seen.get(publication.origin, 0):
+                    number, known_number = publication.number, seen.get(publication.origin)
+                    if known_number is None:
                         self._note(publication)
+                    elif number > known_number:
+                        seen[publication.origin] = number
                     if not shared_only:
                         is_wanted = deliver(publication, targets, now_ns)
                     else:                                # `_served_here` counts those that have no member here
