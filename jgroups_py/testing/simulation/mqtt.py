@@ -55,6 +55,7 @@ from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
 from jgroups_py.simulator.runner import APPLICATIONS, Outcome
 from jgroups_py.testing.simulation.alarm import Alarm
 from jgroups_py.testing.simulation.ledger import Broken
+from jgroups_py.testing.simulation.mqtt_silence import SilenceCheck
 from jgroups_py.testing.simulation.trial import Trial
 
 PROFILE, SITES_PROFILE = "mqtt", "mqtt-sites"
@@ -76,6 +77,8 @@ RULES: dict[str, tuple[str, ...]] = {
 RULE_SIZES = (0, 0, 1, 2, 3, 4)
 CLIENTS_A_NODE = 2
 ACK_TIMEOUT_NS = seconds(2)
+SILENT_S = (0.05, 0.05, 0.3, 60.0)
+"""By seed; the last one: acknowledgements wait for silent peers too."""
 FOR_EVER = 1_000_000
 LATE_NS = seconds(2)
 SHARING = 0.05
@@ -134,6 +137,7 @@ class MqttRun:
         self.has_rules = has_sites and Random(f"{seed}/topic rules").random() < 0.5
         self.rules: dict[str, SiteRules] = {}
         self.session_copies = 0
+        self.silent_s = Random(f"{seed}/silence").choice(SILENT_S)
         self.counts: Counter[str] = Counter()
         self.nodes: dict[str, MqttNode] = {}             # name -> its latest life
         self.lives: list[MqttNode] = []
@@ -260,7 +264,8 @@ class MqttNode(jg.Receiver):
         options = FederationOptions(
             name=channel.name, keep_peer_s=600.0, window_bytes=rng.choice((2_000, 1 << 20)),
             batch_bytes=rng.choice((500, 64 << 10)), session_copies=run.session_copies,
-            topics_in=run.rules_of(self.site).topics_in, topics_out=run.rules_of(self.site).topics_out)
+            silent_s=run.silent_s, topics_in=run.rules_of(self.site).topics_in,
+            topics_out=run.rules_of(self.site).topics_out)
         self.core = FederationCore(
             options, rng, now_ns=self.now_ns(),
             wall_offset_ns=seconds(1_000_000) + rng.randrange(-seconds(1), seconds(1)))
@@ -269,6 +274,9 @@ class MqttNode(jg.Receiver):
                           match_cache=rng.choice((0, 2, 100))),
             rng, now_ns=self.now_ns(), federation=self.core)
         self.core.attach(self.broker)
+        self.silence = SilenceCheck(self.core, seconds(run.silent_s), self.now_ns())
+        self._received = self.core.receive
+        self.core.receive = self.frame_came              # type: ignore[method-assign]
         self.link = GroupLink(self.core, self)
         self.taken: dict[int, None] = {}                 # numbers of peers' messages that this node has taken over
         self.connections: dict[int, MqttClient] = {}
@@ -283,6 +291,12 @@ class MqttNode(jg.Receiver):
         """A peer's message, on its way to the sessions here."""
         self.taken[int(publication.payload or 0)] = None
         return self._deliver(publication, groups, now_ns, shared_only)
+
+    def frame_came(self, name: str, data: bytes, now_ns: int) -> None:
+        """A peer's frame, on its way to the federation."""
+        self.silence.ran(now_ns)
+        self.silence.heard(name, now_ns)
+        self._received(name, data, now_ns)
 
     # --- the group --------------------------------------------------------------------------------------------------
 
@@ -367,6 +381,7 @@ class MqttNode(jg.Receiver):
 
     def wake(self) -> None:
         if self.channel.state is jg.ChannelState.CONNECTED:
+            self.silence.ran(self.now_ns())
             self.core.tick(self.now_ns())
             self.broker.tick(self.now_ns())
             self.settle()
@@ -380,7 +395,9 @@ class MqttNode(jg.Receiver):
         self.check_ledgers()
 
     def check_ledgers(self) -> None:
-        """Q12."""
+        """Q12, and for which peers acknowledgements wait."""
+        self.silence.ran(self.now_ns())
+        self.silence.check(self.now_ns())
         for peer in self.core.report(self.now_ns()):
             held = peer["queued"] + peer["unacknowledged"]
             if peer["accepted"] != peer["acknowledged"] + held + sum(peer["dropped"].values()):
@@ -721,7 +738,9 @@ class MqttClient:
             peer = message.node.core.peers.get(home.channel.name)
             if home is message.node or peer is None or not peer.is_up or peer.handle != home.channel.address:
                 continue
-            if message.number not in home.taken and peer.came_ns < message.at_ns:
+            if not peer.is_awaited or peer.awaited_since_ns >= message.at_ns:
+                self.run.counts["messages that silent peers were not waited for"] += message.number not in home.taken
+            elif message.number not in home.taken:
                 raise Broken("Q1", f"{message.number} of {message.publisher} was acknowledged before {session} had it")
 
 

@@ -475,6 +475,12 @@ class RoamingNode(MqttNode):
         return self.clients.is_live(other) and (other is self or (
             peer is not None and peer.is_up and peer.handle == other.channel.address and peer.came_ns < since_ns))
 
+    def awaits(self, other: RoamingNode, since_ns: int) -> bool:
+        """Whether it sees another node and its acknowledgements have waited for that since then."""
+        peer = self.core.peers.get(other.channel.name)
+        return self.sees(other, since_ns) and (
+            peer is None or (peer.is_awaited and peer.awaited_since_ns < since_ns))
+
     def found(self, guarantee: str, text: str) -> Broken:
         """What is wrong, kept for the end: the broker may catch what is raised inside it."""
         broken = Broken(guarantee, text)
@@ -1047,7 +1053,9 @@ class RoamingClient:
             peer = fact.node.core.peers.get(node.channel.name)
             if node is fact.node or peer is None or not peer.is_up or peer.handle != node.channel.address:
                 continue
-            if fact.number not in node.taken and peer.came_ns < fact.at_ns:
+            if not peer.is_awaited or peer.awaited_since_ns >= fact.at_ns:
+                self.run.counts["messages that silent peers were not waited for"] += fact.number not in node.taken
+            elif fact.number not in node.taken:
                 raise Broken("Q1", f"{fact.number} of {fact.publisher} was acknowledged before the node of {name} had "
                                    "it")
         for client in self.run.roamers.values():
@@ -1064,7 +1072,7 @@ class RoamingClient:
         it is acknowledged. Of a message that was published twice, the publication that is acknowledged: the former one
         may be on its way (seed 30370). Excused: nodes that the one before them did not reach all the time; copies that
         are late."""
-        if (at_ns <= fact.at_ns or not fact.node.sees(former, fact.at_ns) or not former.sees(node, at_ns)
+        if (at_ns <= fact.at_ns or not fact.node.awaits(former, fact.at_ns) or not former.sees(node, at_ns)
                 or not fact.qos or former.core.counters["onward_late"] or node.core.counters["copies_late"]):
             return
         if (client.name, fact.origin) not in node.late_came:
@@ -1090,7 +1098,7 @@ class RoamingClient:
         kept, peer = node.core.copies.kept.get(name), fact.node.core.peers.get(node.channel.name)
         if kept is None or not self.run.is_live(node) or node.core.counters["copies_late"] or (
                 node is not fact.node and (peer is None or not peer.is_up or peer.handle != node.channel.address
-                                           or peer.came_ns >= fact.at_ns or fact.number not in node.taken)):
+                                           or not fact.node.awaits(node, fact.at_ns) or fact.number not in node.taken)):
             return
         copies = [(keeper, self.run.homes[keeper].core.copies.here.get(name, {}).get(node.channel.name))
                   for keeper in kept.keepers]

@@ -192,7 +192,7 @@ class PublishFrames:
     differs in its packet id alone.
     """
 
-    __slots__ = ("_parts", "_tail", "_topic")
+    __slots__ = ("_first", "_others", "_part", "_tail", "_topic")
 
     def __init__(
         self, topic: str, payload: bytes, version: ProtocolVersion, properties: Properties = NO_PROPERTIES,
@@ -200,22 +200,34 @@ class PublishFrames:
         self._topic = _short_topic(topic) if len(topic) <= SHORT_TOPIC else text_bytes(topic)
         self._tail = payload if version is not VERSION_5 else (
             b"\0" + payload if properties is NO_PROPERTIES else property_bytes(properties) + payload)
-        self._parts: dict[int, bytes] = {}               # first byte -> fixed header and topic; of QoS 0 the packet
+        self._first, self._part = 0, b""                 # a first byte, with fixed header and topic; QoS 0: the packet
+        self._others: dict[int, bytes] | None = None     # the same of other first bytes
 
     def frame(self, qos: int, packet_id: int = 0, retain: bool = False, dup: bool = False) -> bytes:
         """A whole packet. packet_id: 1 to 65,535 with QoS 1 and 2."""
         first = 0x30 | dup << 3 | qos << 1 | retain
-        part = self._parts.get(first)
-        if part is None:
-            topic, tail = self._topic, self._tail
-            body = len(topic) + len(tail) + (2 if qos else 0)
-            part = BYTES[first] + (BYTES[body] if body < 0x80 else varint_bytes(body)) + topic
-            if not qos:
-                part += tail
-            self._parts[first] = part
+        part = self._part if first == self._first else self._part_of(first, qos)
         if not qos:
             return part
         return part + packet_id.to_bytes(2, "big") + self._tail
+
+    def _part_of(self, first: int, qos: int) -> bytes:
+        """Encoded once. Most messages go to all with the same first byte, so that needs no table."""
+        found = None if self._others is None else self._others.get(first)
+        if found is not None:
+            return found
+        topic, tail = self._topic, self._tail
+        body = len(topic) + len(tail) + (2 if qos else 0)
+        part = BYTES[first] + (BYTES[body] if body < 0x80 else varint_bytes(body)) + topic
+        if not qos:
+            part += tail
+        if not self._first:
+            self._first, self._part = first, part
+        elif self._others is None:
+            self._others = {first: part}
+        else:
+            self._others[first] = part
+        return part
 
     def size(self, qos: int) -> int:
         """Bytes of a packet, as the property Maximum Packet Size counts them."""

@@ -66,6 +66,7 @@ class ChannelLink(Block):
         self._loop = asyncio.get_running_loop()
         self._is_flush_due = False
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_ns = 0                               # when it is due
         self._is_closed = False
         self._site = channel.site or ""
         self._statuses = channel.sites                   # the channel's own follow later, in order with messages
@@ -186,6 +187,8 @@ class ChannelLink(Block):
             return
         self.link.flush(monotonic_ns())
         self._settle()
+        if self.core.next_deadline_ns() < self._timer_ns:
+            self._set_timer()
 
     def _has_room(self) -> None:
         """On any thread."""
@@ -237,5 +240,10 @@ class ChannelLink(Block):
             return
         self.core.tick(monotonic_ns())
         self._wake()
-        wait_s = max(0, self.core.next_deadline_ns() - monotonic_ns()) / SECOND
-        self._timer = self._loop.call_later(wait_s, self._tick)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_ns = self.core.next_deadline_ns()
+        self._timer = self._loop.call_later(max(0, self._timer_ns - monotonic_ns()) / SECOND, self._tick)

@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 
 from jgroups_py.blocks.mqtt.broker.broker import Broker
-from jgroups_py.blocks.mqtt.broker.options import WhenFull
+from jgroups_py.blocks.mqtt.broker.options import AckWhen, WhenFull
 from jgroups_py.blocks.mqtt.broker.ports import NOWHERE, Forwarding, GroupChoice
 from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
 from jgroups_py.blocks.mqtt.broker.session import ClientSession
@@ -74,6 +74,11 @@ SESSION_BITS = 61
 LOOKS_PER_RETRY = 4
 MAX_TURNS = 10_000
 MAX_ORIGINS = 10_000
+STEPS_TO_SILENCE = 2
+"""The patience with a peer passes, it is asked, and its patience passes once more."""
+LATE_PART = 4
+"""A look that comes this part of `silent_s` too late says that this broker stood still, and nothing of peers."""
+NO_DEADLINE = 1 << 62
 MESSAGE = EventKind.MESSAGE
 FENCE_PASSED = EventKind.FENCE_PASSED
 NO_TARGETS: Sequence[Target] = ()
@@ -162,6 +167,9 @@ class FederationCore:
         self._outputs: list[SendToPeer] = []
         self._look_ns = now_ns
         self._digest_ns = now_ns
+        self._silent_ns = round(options.silent_s * SECOND)
+        self._patience_ns = self._silent_ns // STEPS_TO_SILENCE          # the least
+        self._silence_ns = NO_DEADLINE                   # when the peers that owe an answer are looked at
         self._now_ns = now_ns
         self._handlers = {
             PeerHello: self._on_hello, PeerWelcome: self._on_welcome, PeerEvents: self._on_events,
@@ -520,6 +528,8 @@ class FederationCore:
         if peer is None or not peer.is_up:
             self.counters.add("foreign")
             return
+        if peer.silent_since_ns:
+            peer.heard(now_ns, self._patience_ns)
         try:
             frame = decode_frame(data)
             handler = self._handlers.get(frame.__class__)
@@ -563,6 +573,8 @@ class FederationCore:
     def tick(self, now_ns: int) -> None:
         """Time has passed."""
         self._now_ns = now_ns
+        if now_ns >= self._silence_ns:
+            self._look_for_silence(now_ns)
         if now_ns < self._look_ns:
             return
         self._look_ns = now_ns + self._retry_ns // LOOKS_PER_RETRY
@@ -581,7 +593,7 @@ class FederationCore:
 
     def next_deadline_ns(self) -> int:
         """When `tick` is to be called."""
-        return self._look_ns
+        return min(self._look_ns, self._silence_ns)
 
     def drain(self, now_ns: int) -> list[SendToPeer]:
         """What is to be sent, in order; empty afterwards. Acknowledgements that have waited are released."""
@@ -653,10 +665,10 @@ class FederationCore:
         if not is_same_life:
             # What is said to the new process from now on may wait for its tree, which ends what was for the former one.
             peer.stream.drop_controls("restarted")
-        peer.handle, peer.is_up, peer.is_welcomed = handle, True, False
+        peer.handle, peer.is_welcomed = handle, False
+        peer.came(now_ns, self._patience_ns)
         self._unknown[peer.name] = peer
         self._want_tree(peer, now_ns)
-        peer.progress_ns = peer.came_ns = now_ns
         self._hello(peer, now_ns)
         self._send_tree(peer)
         self.broker_tables.peer_came(peer.name, now_ns)
@@ -665,8 +677,9 @@ class FederationCore:
     def _went(self, peer: FederationPeer, now_ns: int) -> None:
         """A peer cannot be reached any more. No acknowledgement waits for it. What is queued for it stays, except for
         shared subscriptions with members elsewhere."""
-        peer.is_up = peer.is_welcomed = peer.owes_ack = peer.keeps_copies = False
+        peer.is_up = peer.is_welcomed = peer.owes_ack = peer.keeps_copies = peer.is_awaited = False
         peer.went_ns = now_ns
+        peer.silent_since_ns = peer.asked_silent_ns = 0
         peer.tree_due_ns = 0
         self._decide(peer)
         self.copies.peer_went(peer.name)
@@ -731,8 +744,61 @@ class FederationCore:
             self.counters.add("trees_wanted")
             self.say(peer.name, WantTree())
 
+    def _owes_answer(self, peer: FederationPeer, now_ns: int) -> None:
+        """Something has been sent to a peer that it is to answer."""
+        peer.silent_since_ns = now_ns
+        self._silence_ns = min(self._silence_ns, now_ns + peer.patience_ns)
+
+    def _look_for_silence(self, now_ns: int) -> None:
+        """A peer that owes an answer is asked, and if that brings nothing, no acknowledgement waits for it. Some answer
+        late with good reason: PeerAck waits for other nodes. But what they are asked here they answer at once."""
+        is_late = now_ns - self._silence_ns > self._silent_ns // LATE_PART
+        self._silence_ns = NO_DEADLINE
+        for peer in self.peers.values():
+            if not peer.silent_since_ns or not peer.is_awaited:
+                continue
+            due_ns = (peer.asked_silent_ns or peer.silent_since_ns) + peer.patience_ns
+            if now_ns >= due_ns:
+                if peer.asked_silent_ns and not is_late:
+                    self._fell_silent(peer)
+                    continue
+                self._ask(peer, now_ns)
+                due_ns = now_ns + peer.patience_ns
+            self._silence_ns = min(self._silence_ns, due_ns)
+
+    def _ask(self, peer: FederationPeer, now_ns: int) -> None:
+        """Make it answer: no events are acknowledged at once, as all are, and PeerHello is answered."""
+        if self._is_ready(peer):
+            self.say(peer.name, PeerEvents(peer.stream.session, peer.stream.next, b""))
+        else:
+            self._hello(peer, now_ns)
+        peer.asked_silent_ns = now_ns
+        self._stir()
+
+    def _fell_silent(self, peer: FederationPeer) -> None:
+        """What is queued for it stays queued, and is sent as before. What waits for room in its queue, for copies of
+        sessions, or for a session's next node goes on waiting."""
+        peer.is_awaited = False
+        self.counters.add("silences")
+        number = peer.stream.release_messages()
+        for event in peer.undecided:
+            if event.token:
+                number += 1
+                token, event.token = event.token, 0
+                self._settle(token)
+        self._not_awaited(peer, number)
+        self._stir()
+
+    def _not_awaited(self, peer: FederationPeer, number: int = 1) -> None:
+        if self.broker.options.ack is not AckWhen.PEERS:
+            return                                       # no acknowledgement waits for any peer
+        peer.unawaited += number
+        self.counters.add("unawaited_messages", number)
+
     def _hello(self, peer: FederationPeer, now_ns: int) -> None:
         peer.hello_ns, peer.hello_next = now_ns, peer.stream.next
+        if not peer.silent_since_ns:
+            self._owes_answer(peer, now_ns)
         self.say(peer.name, PeerHello(self.incarnation, peer.stream.session, peer.stream.first))
 
     def _on_hello(self, peer: FederationPeer, frame: PeerHello, now_ns: int) -> None:
@@ -909,9 +975,11 @@ class FederationCore:
 
     def _ask_later(self, peer: FederationPeer, event: PeerEvent, token: int) -> None:
         """Keep a message for a peer that has just come, in order, until its tree says whether the peer wants it."""
-        if token:
+        if token and peer.is_awaited:
             event.token = token
             self._tokens[token] += 1
+        elif token:
+            self._not_awaited(peer)
         peer.undecided.append(event)
         peer.undecided_bytes += event.size
         while peer.undecided_bytes > self.options.queue_bytes:
@@ -979,9 +1047,12 @@ class FederationCore:
             self.counters.add("dropped_disconnected", stream.give_up([stream.queued.pop()], "disconnected"))
             stream.queued_bytes -= event.size
             return
-        if token and peer.is_up:
-            event.token = token
-            self._tokens[token] += 1
+        if token:
+            if peer.is_awaited:
+                event.token = token
+                self._tokens[token] += 1
+            elif peer.is_up:
+                self._not_awaited(peer)
         if size + peer.parked_bytes > self._queue_bytes:
             self._full(peer, token)
 
@@ -1027,6 +1098,8 @@ class FederationCore:
                 self.counters.add("events_resent", sent.again)
                 self._outputs.append(SendToPeer(peer.name, sent.frame))
             self.counters.add("dropped_expired", stream.dropped["expired"] - expired)
+        if not peer.silent_since_ns and stream.under_way:
+            self._owes_answer(peer, now_ns)
 
     def _on_ack(self, peer: FederationPeer, frame: PeerAck, now_ns: int) -> None:
         if frame.session != peer.stream.session:
@@ -1083,8 +1156,11 @@ class FederationCore:
                         # Shared subscriptions alone: what came before it was for the others here, or for them too.
                         self._record(record, publication, now_ns)
                     if not shared_only:
-                        if publication.number > seen.get(publication.origin, 0):
+                        number, known_number = publication.number, seen.get(publication.origin)
+                        if known_number is None:
                             self._note(publication)
+                        elif number > known_number:
+                            seen[publication.origin] = number
                         is_wanted = deliver(publication, targets, now_ns)
                     else:                                # `_served_here` counts those that have no member here
                         is_wanted = True

@@ -15,11 +15,15 @@ class FederationOptions:
     room, as long as the broker's `ack_timeout_s`; a queue of twice the bound drops its oldest all the same. DISCONNECT:
     the queue is dropped, and nothing is queued for the peer until it answers.
 
+    silent_s: acknowledgements of messages do not wait for a peer that owes an answer and that nothing has come from for
+    so long, or longer if its answers usually take longer.
+
     topics_in, topics_out: filters of what this site takes from other sites and gives to them (site_rules.py); empty:
     everything. All brokers of a site need the same.
     """
 
     name: str
+    silent_s: float = 0.05
     keep_peer_s: float = 60.0                            # what is queued for a peer that is away
     queue_bytes: int = 64 << 20                          # for one peer
     when_full: WhenFull = WhenFull.DROP_OLDEST
@@ -48,6 +52,9 @@ COUNTERS = declare(
     counter("parked", "Messages kept for subscribers of a peer that has restarted."),
     counter("unparked", "Of these, messages that a filter was set again for."),
     counter("missed_events", "Events that a peer had dropped before they could be sent."),
+    counter("silences", "Times that acknowledgements began to wait no longer for a peer that nothing came from."),
+    counter("unawaited_messages", "Messages of QoS 1 and 2 for a silent peer, acknowledged before the peer had them: "
+            "they are queued here."),
     counter("sessions_out", "Sessions that moved to another node."),
     counter("sessions_in", "Sessions that came from another node."),
     counter("handover_timeouts", "Clients that got a session before all of an earlier one had come, and reverse."),

@@ -8,7 +8,11 @@ from typing import Any
 import attrs
 
 from jgroups_py.blocks.mqtt.federation.stream import OutgoingStream, PeerEvent
+from jgroups_py.model.units import NS_PER_S
 
+FIRST_PATIENCE_NS = NS_PER_S // 2
+"""The first patience with a peer, and the longest unless an option wants more. It is waited for twice, which is the
+second of RFC 6298, section 2.1."""
 
 @attrs.define(eq=False)
 class HeldPeerAck:
@@ -29,6 +33,13 @@ class FederationPeer:
         self.name = name
         self.handle: Any = None
         self.is_up = False
+        self.is_awaited = False                          # acknowledgements wait for it: it is up, and not silent
+        self.awaited_since_ns = 0
+        self.silent_since_ns = 0                         # since when it owes an answer; 0: it owes none
+        self.asked_silent_ns = 0                         # that was longer than `patience_ns`, so it was asked then
+        self.patience_ns = FIRST_PATIENCE_NS
+        self.unawaited = 0                               # messages that no acknowledgement waited for though it is up
+        self._usual_ns = self._deviation_ns = 0          # of the time until something comes; 0: not known
         self.is_welcomed = False                         # it has answered PeerHello since it is up
         self.is_cut = False                              # its queue was full, with the policy to disconnect
         self.incarnation = 0
@@ -52,6 +63,29 @@ class FederationPeer:
         self.undecided: deque[PeerEvent] = deque()       # messages of before its first tree
         self.undecided_bytes = 0
         self.waiting_for_room: list[int] = []            # tokens
+
+    def heard(self, now_ns: int, least_ns: int) -> None:
+        """Something has come from it while it owed an answer. The patience becomes what RFC 6298 would wait before it
+        sends again, at least `least_ns`."""
+        if self.is_awaited:                              # else what came ends a silence, which is not usual
+            took_ns = now_ns - self.silent_since_ns
+            if self._usual_ns:
+                self._deviation_ns += (abs(took_ns - self._usual_ns) - self._deviation_ns) // 4
+                self._usual_ns += (took_ns - self._usual_ns) // 8
+            else:
+                self._usual_ns, self._deviation_ns = max(1, took_ns), took_ns // 2
+            self.patience_ns = max(least_ns, min(self._usual_ns + 4 * self._deviation_ns, FIRST_PATIENCE_NS))
+        elif self.is_up:
+            self.is_awaited, self.awaited_since_ns = True, now_ns
+        self.silent_since_ns = self.asked_silent_ns = 0
+
+    def came(self, now_ns: int, least_ns: int) -> None:
+        """It can be reached, and owes nothing yet."""
+        self.is_up = self.is_awaited = True
+        self.came_ns = self.awaited_since_ns = self.progress_ns = now_ns
+        self.silent_since_ns = self.asked_silent_ns = 0
+        self._usual_ns = self._deviation_ns = 0
+        self.patience_ns = max(least_ns, FIRST_PATIENCE_NS)
 
     def hold_ack(self, waits: int) -> HeldPeerAck:
         """What has come so far is acknowledged later, when so much that it waits for is done."""
@@ -79,7 +113,7 @@ class FederationPeer:
             "name": self.name, "state": self.state, "session": stream.session, "next_event_id": stream.next,
             "accepted": stream.accepted, "acknowledged": stream.total_acknowledged,
             "queued": len(stream.queued) + len(self.parked), "unacknowledged": len(stream.under_way),
-            "bytes": self.size, "dropped": dict(stream.dropped),
+            "bytes": self.size, "dropped": dict(stream.dropped), "unawaited": self.unawaited,
             "away_s": 0.0 if self.is_up else (now_ns - self.went_ns) / 1e9,
         }
 
@@ -90,4 +124,6 @@ class FederationPeer:
             return "cut: its queue was full"
         if not self.is_up:
             return "away: not in the group"
+        if not self.is_awaited:
+            return "silent: acknowledgements do not wait for it"
         return "connected" if self.is_welcomed else "joining: it has not answered yet"

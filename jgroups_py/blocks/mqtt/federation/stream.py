@@ -183,6 +183,16 @@ class OutgoingStream:
             for event in events:
                 self._release(event)
 
+    def release_messages(self) -> int:
+        """The peer is silent: no acknowledgement waits for messages to it. Returns for how many one did."""
+        number = 0
+        for events in (self.under_way, self.queued):
+            for event in events:
+                if event.token and event.item is not None:
+                    number += 1
+                    self._release(event)
+        return number
+
     def begin_again(self, session: int) -> None:
         """A new session of the same stream; nothing is under way."""
         assert not self.under_way, "what was under way has been taken out"

@@ -163,8 +163,9 @@ class BrokerNode:
         check_rules(section)
         return FederationCore(
             FederationOptions(
-                name=self._options.node_name, keep_peer_s=section.keep_peer / NS_PER_S,
-                queue_bytes=section.queue_bytes, when_full=WhenFull(section.on_full),
+                name=self._options.node_name, silent_s=section.silent_after / NS_PER_S,
+                keep_peer_s=section.keep_peer / NS_PER_S, queue_bytes=section.queue_bytes,
+                when_full=WhenFull(section.on_full),
                 session_copies=section.session_copies, topics_in=section.topics_in,
                 topics_out=section.topics_out),
             Random(randbits(64)), now_ns=monotonic_ns(), wall_offset_ns=time_ns() - monotonic_ns())

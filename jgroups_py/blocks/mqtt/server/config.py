@@ -230,6 +230,8 @@ class FederationSection:
     ack: str = choice("peers", allowed=[each.value for each in AckWhen],
                       doc="Ours: when PUBACK is sent: `local`, taken over here; `peers`, at the matching nodes too.")
     ack_timeout: int = _duration("5s", least="10ms", doc="Ours: the longest that an acknowledgement waits for peers.")
+    silent_after: int = _duration("50ms", least="10ms", doc="Ours: acknowledgements do not wait for a node that owes "
+                                  "an answer and is silent for so long; for longer if its answers usually take longer.")
     keep_peer: int = _duration("1m", doc="Ours: how long the queue of a node that is gone is kept under its name.")
     queue_bytes: int = size("64M", least="64K", name="queue_bytes", doc="Ours: queued for one node.")
     on_full: str = choice("drop-oldest", allowed=[each.value for each in WhenFull],

@@ -32,7 +32,8 @@ def explain(
     matches = broker.router.tree.match(topic)
     nodes = {str(peer["name"]): peer for peer in peers}
     plain = {name: [each for each in filters if not split_shared(each)[0]] for name, filters in interest.items()}
-    waits = [name for name, filters in plain.items() if filters and nodes.get(name, {}).get("alive")]
+    waits = [name for name, filters in plain.items()
+             if filters and nodes.get(name, {}).get("alive") and nodes[name].get("state") != "silent"]
     mode = broker.options.ack
     kept = broker.router.retained.get(topic, now_ns)
     return {

@@ -139,7 +139,7 @@ def test_acknowledgements_wait_for_the_copies_and_not_for_ever():
 
 def test_what_comes_late_to_a_session_that_moved_is_in_its_new_copies_before_it_is_acknowledged():
     """What D sends to A takes longer than A waits for it, so the session is at B without it."""
-    w = world("ABCD", broker={"ack_timeout_s": 60.0})
+    w = world("ABCD", broker={"ack_timeout_s": 60.0}, silent_s=60.0)
     client = subscribed(w, "A")
     publisher = w.client("D", "publisher")
     w.run(0.2)
@@ -164,7 +164,7 @@ def test_what_comes_late_to_a_session_that_moved_is_in_its_new_copies_before_it_
 
 
 def test_nobody_waits_longer_than_the_timeout_for_what_is_sent_on():
-    w = world("ABCD", broker={"ack_timeout_s": 3.0})
+    w = world("ABCD", broker={"ack_timeout_s": 3.0}, silent_s=60.0)
     client = subscribed(w, "A")
     publisher = w.client("D", "publisher")
     w.run(0.2)

@@ -110,7 +110,7 @@ def test_a_publisher_waits_for_the_peers():
 
 def test_what_a_client_publishes_in_a_row_waits_together_and_what_others_publish_does_not():
     """One token for what goes to the same peers, until frames are sent; a slow peer delays nobody else's messages."""
-    world = FederationWorld("ABC")
+    world = FederationWorld("ABC", silent_s=5.0)
     world.client("B", "slow").subscribe("b")
     world.client("C", "fast").subscribe("c")
     world.run(0.1)
@@ -141,7 +141,7 @@ def test_what_a_client_publishes_in_a_row_waits_together_and_what_others_publish
 
 def test_a_publisher_waits_no_longer_than_the_timeout_for_a_paused_peer():
     """Q11."""
-    world = FederationWorld("AB", broker={"ack_timeout_s": 0.3})
+    world = FederationWorld("AB", broker={"ack_timeout_s": 0.3}, silent_s=5.0)
     world.client("B", "sub").subscribe("t")
     world.run(0.1)
     publisher = world.client("A", "pub")

@@ -86,7 +86,7 @@ class ModelWorld(FederationWorld):
 
     def __init__(self, seed: int) -> None:
         super().__init__(NAMES, seed, broker={"ack_timeout_s": ACK_TIMEOUT_S, "receive_maximum": 1_000},
-                         keep_peer_s=30.0)
+                         keep_peer_s=30.0, silent_s=(0.05, 60.0)[seed % 2])
         self.facts: dict[int, Sent] = {}
         self.roamers = [Roamer(self, f"c{number}", NAMES[number % len(NAMES)]) for number in range(6)]
         self.faults: defaultdict[str, int] = defaultdict(int)
@@ -146,6 +146,10 @@ class ModelWorld(FederationWorld):
             since_ns = fact.node.since.get(home.name, self.now_ns)
             if fact.node.view.get(home.name) != home.handle or since_ns >= fact.at_ns:
                 continue                                 # it was away meanwhile: nothing waits for it
+            if home is not fact.node:
+                peer = fact.node.federation.peers[home.name]
+                if not peer.is_awaited or peer.awaited_since_ns >= fact.at_ns:
+                    continue                             # it was silent meanwhile
             if home is not fact.node and home.handle in fact.up:
                 assert b"%d" % number in home.taken, f"Q1: {fact} was acknowledged, {session} at {home.handle}"
 
