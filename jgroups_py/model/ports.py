@@ -131,8 +131,9 @@ class FrameSealer(ABC):
         """How many bytes a sealed frame has besides its text, at most."""
 
     @abstractmethod
-    def open(self, data: bytes, physical: PhysicalAddress | None) -> bytes | None:
-        """The text of a frame, in the form of `wire.encode_inner`; None: it was dropped, or is dealt with."""
+    def open(self, data: bytes, physical: PhysicalAddress | None) -> tuple[bytes, int] | None:
+        """The text of a frame, in the form of `wire.encode_inner`, and where it ends: what proves its sender may stand
+        behind it. None: it was dropped, or is dealt with."""
 
 
 WAITING: Final = "its identity is being checked"

@@ -73,7 +73,7 @@ class Cipher:
     def __init__(self, key: bytes) -> None:
         assert len(key) == KEY_BYTES, "AES-256 takes 32 bytes"
         aead = AESGCM(key)
-        self.seal: Callable[[bytes, bytes, bytes | memoryview], bytes] = aead.encrypt
+        self.seal: Callable[[bytes, bytes | bytearray, bytes | memoryview], bytes] = aead.encrypt
         self._decrypt = aead.decrypt
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ class Cipher:
         return self.seal(nonce, head, text)[-TAG_BYTES:]
 
 
-def digest(*texts: bytes | memoryview) -> bytes:
+def digest(*texts: bytes | bytearray | memoryview) -> bytes:
     """SHA-256 of the texts as one."""
     made = Hash(SHA256())
     for text in texts:

@@ -64,10 +64,10 @@ class World(Engine):
 
     def start(
         self, name: str, spec: StackSpec, cluster: str = "demo", *, bridge: StackSpec | BridgeLoader | None = None,
-        app: App | None = None, host: str | None = None, shown: str = "",
+        app: App | None = None, host: str | None = None, shown: str = "", site: str = "",
     ) -> Process:
         """Start a member, or start it again. bridge: the stack for RELAY's bridge; host: its IP address, by default one
-        for each name; shown: its logical name, if that is another one."""
+        for each name; shown: its logical name, if that is another one; site: its site, if its stack names another."""
         old = self.processes.get(name)
         assert old is None or not old.running, f"{name} is already running"
         number = sum(1 for process in self.all_processes if process.name == name) + 1
@@ -81,7 +81,7 @@ class World(Engine):
         node = Node(spec, cluster, shown or name, f"{self.seed}/{name}#{number}", self.now_ns, load_bridge=load_bridge,
                     secrets=secrets)
         relay = spec.config_of("RELAY")
-        site = relay.site if relay is not None else ""
+        site = site or (relay.site if relay is not None else "")
         ip = self.ip(name) if host is None else self._hosts.setdefault(name, host)
         self._names.setdefault(ip, name)
         self.links.dark.pop(ip, None)                        # its host has power again

@@ -391,23 +391,24 @@ def clear_text(data: bytes, cluster: bytes) -> bytes:
     return bytes((flags,)) + data[SOURCE_END:]
 
 
-def decode_inner(data: bytes, source: bytes, addresses: Interner) -> Batch:
-    """The batch of `encode_inner`, from `source`.
+def decode_inner(data: bytes, source: bytes, addresses: Interner, stop: int | None = None) -> Batch:
+    """The batch of `encode_inner`, from `source`, which ends at `stop`.
 
     Raises:
         WireError: it is malformed.
     """
-    if not data:
+    stop = len(data) if stop is None else stop
+    if not stop:
         raise WireError("truncated")
     flags, pos, dest = data[0], 1, None
     if flags & ~KNOWN_FRAME_FLAGS:
         raise WireError("unknown frame flags")
     if not flags & MULTICAST:
         pos += ADDRESS_BYTES
-        if pos > len(data):
+        if pos > stop:
             raise WireError("truncated")
         dest = addresses.get(data[1:pos])
-    return _body(data, pos, len(data), addresses, addresses.get(source), dest, flags & EQUAL_LENGTHS != 0)
+    return _body(data, pos, stop, addresses, addresses.get(source), dest, flags & EQUAL_LENGTHS != 0)
 
 
 def pack_batch(batch: Batch, out: bytearray) -> None:

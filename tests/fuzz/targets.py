@@ -170,7 +170,7 @@ def sealed_frames() -> tuple[bytes, ...]:
     texts = [(0 if batch.dest is None else 1, b"".join(wire.encode_inner(batch))) for batch in (
         Batch(ALICE, None, (b"one", b"two")), Batch(ALICE, BOB, (b"x",)), Batch(ALICE, None, (b"", b"three")))]
     texts.append((2, Handshake(BOB.raw, b"c" * 16, bytes(16), 1, 1).encode()))
-    return tuple(b"".join(writer.seal(stream, text)) for stream, text in texts)
+    return tuple(b"".join(writer.seal(stream, [text])) for stream, text in texts)
 
 
 def sealed_texts() -> tuple[bytes, ...]:

@@ -31,7 +31,9 @@ MAX_CIPHERS: Final = 1000                # with mode "view": one for each member
 RECENT_NS: Final = seconds(5)            # so old a frame may be that is held until its sender has proven itself
 NOTE_NS: Final = seconds(1)
 NOTED: Final = 2 + RECENT_NS // NOTE_NS
-Trailer = Callable[[int, int, bytes, bytes], bytes]
+Parts = list[bytes | bytearray]
+Prover = Callable[[int, int, bytes, Parts], bytes | bytearray]
+"""Makes the text of a frame as one, with what proves its sender behind it: from stream, counter, head and parts."""
 EPOCH_BITS: Final = 26
 """A sub-key seals 2^26 frames of a stream at most: 2^38 blocks of GCM with frames of 64 KB, far below its limits."""
 _NONCE = struct.Struct(">IQ")
@@ -116,10 +118,9 @@ class FrameWriter:
         self._ciphers = {}
 
     def seal(
-        self, stream: int, text: bytes, key: GroupKey | None = None, trailer: Trailer | None = None,
+        self, stream: int, parts: Parts, key: GroupKey | None = None, prover: Prover | None = None,
     ) -> list[bytes | bytearray]:
-        """The next frame of a stream. key: another one than the group's; trailer: makes what is sealed behind the text,
-        from the frame's stream, counter, head and text."""
+        """The next frame of a stream. parts: its text; key: another one than the group's."""
         if self._secrets.forks != self._forks:
             self._renew()
         counted = COUNTED_AS[stream]
@@ -128,8 +129,7 @@ class FrameWriter:
         key_id, epoch = (key or self._key).id, counter >> EPOCH_BITS
         cipher = self._ciphers.get((key_id, epoch)) or self._new_cipher(key or self._key, epoch)
         head = sealed_head(stream, key_id, self._cluster, self.sender, counter)
-        if trailer is not None:
-            text += trailer(stream, counter, head, text)
+        text = b"".join(parts) if prover is None else prover(stream, counter, head, parts)
         return [head, cipher.seal(_NONCE.pack(stream, counter), text, head)]
 
     def _new_cipher(self, key: GroupKey, epoch: int) -> Cipher:

@@ -16,6 +16,7 @@ a pause. What is not protected against: design/encrypt.md.
 """
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -38,7 +39,7 @@ from jgroups_py.model.events import (
 from jgroups_py.model.outputs import Frame, LogEntry, ReadKeyring
 from jgroups_py.model.ports import WAITING, AddressBook, Authenticator, FrameSealer, KeyReporter, ViewKeys
 from jgroups_py.model.units import choice, duration, millis, seconds, text
-from jgroups_py.protocols.encrypt.ciphers import EPOCH_BITS, FrameWriter, frame_cipher, nonce_of
+from jgroups_py.protocols.encrypt.ciphers import EPOCH_BITS, FrameWriter, Parts, frame_cipher, nonce_of
 from jgroups_py.protocols.encrypt.clear_window import ClearWindow
 from jgroups_py.protocols.encrypt.handshake import AddressChallenge, Side, transcript
 from jgroups_py.protocols.encrypt.headers import CHALLENGE_BYTES, NO_KEYS, NONE, Handshake, KeysHeld, decode_handshake
@@ -46,12 +47,12 @@ from jgroups_py.protocols.encrypt.senders import MAX_UNPROVEN, HeldFrame, Sealed
 from jgroups_py.protocols.encrypt.signatures import (
     MOST_TAGS,
     Kind,
+    end_before_signature,
+    end_before_tags,
     kind_of,
     signed,
-    tag,
     tag_cipher,
-    without_signature,
-    without_tags,
+    tagged,
 )
 from jgroups_py.protocols.encrypt.waiting_unicasts import WaitingUnicasts
 from jgroups_py.sealing.keyring import ACTIVE, MAX_KEYS, RETIRED, GroupKey, GroupKeyring, group_key, new_keyring
@@ -61,6 +62,7 @@ from jgroups_py.sealing.primitives import (
     PUBLIC_BYTES,
     SIGNATURE_BYTES,
     TAG_BYTES,
+    Cipher,
     derive,
     require_library,
 )
@@ -106,7 +108,8 @@ class EncryptConfig:
                        "members; it needs AUTH. A member that leaves or is excluded reads nothing that is sent later.")
     sign: str = choice("none", allowed=("none", "pair", "each"), doc="With mode=\"view\", how multicasts of the "
                        "application prove which member sent them: not at all, by a tag for each member (32 at most, "
-                       "then as each), or by a signature. Those of protocols are always signed.")
+                       "then as each), or by a signature. Those of protocols always are, by a signature or, with pair, "
+                       "by tags.")
     reread_ns: int = duration("1s", least="100ms", doc="How often to look whether the file of the keyring has changed.")
     accept_clear_ns: int = duration("0s", most="1h", doc="For the upgrade of a running group: so long after it "
                                     "connected a member also takes and sends frames in clear, if other members need "
@@ -243,54 +246,63 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         return SEAL_BYTES + (trailer if self.config.mode == VIEW else 0)
 
     def seal(
-        self, text: list[bytes | bytearray], dest: Address | None, physical: PhysicalAddress | None,
-    ) -> list[bytes | bytearray] | None:
+        self, text: Parts, dest: Address | None, physical: PhysicalAddress | None,
+    ) -> Parts | None:
         writer, now_ns = self.writer, self.stack.now_ns
         assert writer is not None, "nothing is sent before Connect"
         if now_ns >= writer.note_at_ns:
             writer.note(now_ns)
         if not self.by_view:
             self.frames_sealed += 1
-            return writer.seal(MULTICAST_STREAM if dest is None else UNICAST_STREAM, b"".join(text))
+            return writer.seal(MULTICAST_STREAM if dest is None else UNICAST_STREAM, text)
         if dest is None:
-            return self.seal_multicast(writer, b"".join(text))
+            return self.seal_multicast(writer, text)
         to = self.pairs.get(dest.raw)
         if to is None or to.pair is None:
             self.wait_for_pair(dest, b"".join(text), physical)
             return None
         self.frames_sealed += 1
-        return writer.seal(UNICAST_STREAM, b"".join(text), to.pair)
+        return writer.seal(UNICAST_STREAM, text, to.pair)
 
-    def seal_multicast(self, writer: FrameWriter, text: bytes) -> list[bytes | bytearray] | None:
-        """In mode "view": for members under the view's key, signed as the kind of the text demands."""
-        kind, signer = kind_of(text), writer.signer
-        assert signer is not None, "there is AUTH"
+    def seal_multicast(self, writer: FrameWriter, parts: Parts) -> Parts | None:
+        """In mode "view": for members under the view's key, signed or tagged as the kind of the text demands."""
+        kind = kind_of(parts[0])                             # it has all headers
         if kind is Kind.DISCOVERY:
             self.frames_sealed += 1
-            return writer.seal(DISCOVERY_STREAM, text, None,
-                               lambda stream, count, head, plain: signed(signer, head, plain))
+            return writer.seal(DISCOVERY_STREAM, parts, None, self.signed)
         if self.view_key is None:
             self.drop("no_key_dropped", None, "this member is in no view", number=1)
             return None
         self.frames_sealed += 1
         if kind is Kind.DATA and self.config.sign == "none":
-            return writer.seal(MULTICAST_STREAM, text, self.view_key)
-        if kind is Kind.DATA and self.config.sign == "pair" and len(self.members) <= MOST_TAGS + 1:
-            return writer.seal(TAGGED_STREAM, text, self.view_key, self.tags)
-        return writer.seal(SIGNED_STREAM, text, self.view_key,
-                           lambda stream, count, head, plain: signed(signer, head, plain))
+            return writer.seal(MULTICAST_STREAM, parts, self.view_key)
+        if self.config.sign == "pair":
+            ciphers = self.tag_ciphers(writer)
+            # A member that has not proven itself gets no tag, so it drops the frame. Data comes again then; what
+            # protocols multicast may not, so that is signed: the member can verify it as soon as it knows this one.
+            if ciphers is not None and (kind is Kind.DATA or None not in ciphers):
+                return writer.seal(TAGGED_STREAM, parts, self.view_key, partial(tagged, ciphers))
+        return writer.seal(SIGNED_STREAM, parts, self.view_key, self.signed)
 
-    def tags(self, stream: int, count: int, head: bytes, text: bytes) -> bytes:
-        """A tag for each other member, in the order of the view."""
+    def signed(self, stream: int, count: int, head: bytes, parts: Parts) -> bytes:
+        """The text of a multicast with a signature."""
         assert self.writer is not None
-        made = []
+        assert self.writer.signer is not None, "there is AUTH"
+        return signed(self.writer.signer, head, parts)
+
+    def tag_ciphers(self, writer: FrameWriter) -> list[Cipher | None] | None:
+        """What makes the tags for the other members, in the order of the view; None instead of one that has not proven
+        itself. None: there are too many members for tags."""
+        if len(self.members) > MOST_TAGS + 1:
+            return None
+        ciphers: list[Cipher | None] = []
         for member in self.members:
             if member != self.me:
                 to = self.pairs.get(member.raw)
                 if to is not None and to.tag_out is None and to.pair is not None:
-                    to.tag_out = tag_cipher(to.pair.secret, self.writer.sender)
-                made.append(tag(None if to is None else to.tag_out, stream, count, head, text))
-        return b"".join(made)
+                    to.tag_out = tag_cipher(to.pair.secret, writer.sender)
+                ciphers.append(None if to is None else to.tag_out)
+        return ciphers
 
     def wait_for_pair(self, dest: Address, text: bytes, physical: PhysicalAddress | None) -> None:
         """There is no key yet with the receiver of a unicast: it waits until both have proven themselves."""
@@ -346,7 +358,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
 
     # --- in ---------------------------------------------------------------------------------------------------------
 
-    def open(self, data: bytes, physical: PhysicalAddress | None) -> bytes | None:
+    def open(self, data: bytes, physical: PhysicalAddress | None) -> tuple[bytes, int] | None:
         if len(data) < SEAL_BYTES:
             return self.unfit(data, physical)
         magic, version, stream, key_id, cluster, name, count = read_head(data)
@@ -371,8 +383,9 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             found = waiting.sender if waiting is not None else SealedSender()
         try:
             text = self.opened(found, data, stream, key, name, count)
+            end = len(text)
             if self.by_view and sender is not None:
-                text = self.authentic(sender, data[:HEAD_BYTES], stream, name, count, text)
+                end = self.authentic(sender, data[:HEAD_BYTES], stream, name, count, text)
         except WireError as error:
             self.refuse("not_opened_dropped" if str(error) == NOT_OPENED else "unsigned_dropped", data)
             return None
@@ -381,7 +394,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         elif sender is not None:
             window.accept(count)
             self.frames_opened += 1
-            return text
+            return text, end
         else:
             self.hold(name, found, data, stream, count, physical)
         return None
@@ -438,51 +451,54 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
 
     def authentic(
         self, sender: SealedSender, head: bytes, stream: int, name: bytes, count: int, text: bytes,
-    ) -> bytes:
-        """The text of a frame without signature or tags. Raises WireError: it is not of its sender, or lacks them."""
+    ) -> int:
+        """Where the text of a frame ends, before its signature or tags. Raises WireError: they are not its sender's, or
+        missing."""
         if stream in (UNICAST_STREAM, HANDSHAKE_STREAM):
-            return text
+            return len(text)
         kind = kind_of(text)
         if stream in (DISCOVERY_STREAM, SIGNED_STREAM):
             if (kind is Kind.DISCOVERY) != (stream == DISCOVERY_STREAM) or kind is Kind.UNICAST:
                 raise WireError("it is of another kind than its stream")
-            return without_signature(sender, head, text)
-        if kind is not Kind.DATA:
-            raise WireError("control messages are signed")
+            return end_before_signature(sender, head, text)
         if stream == MULTICAST_STREAM:
+            if kind is not Kind.DATA:
+                raise WireError("control messages are signed")
             if self.config.sign != "none":
                 raise WireError("messages are signed here")
-            return text
+            return len(text)
+        if kind not in (Kind.DATA, Kind.CONTROL):
+            raise WireError("it is of another kind than its stream")
         others = [member.raw for member in self.members if member.raw != name[:ADDRESS_BYTES]]
         if self.config.sign != "pair" or sender.pair is None or self.me.raw not in others:
             raise WireError("no tag is for this member")
         if sender.tag_in is None:
             sender.tag_in = tag_cipher(sender.pair.secret, name)
-        return without_tags(sender.tag_in, stream, count, head, text, len(others), others.index(self.me.raw))
+        return end_before_tags(sender.tag_in, stream, count, head, text, len(others), others.index(self.me.raw))
 
-    def unfit(self, data: bytes, physical: PhysicalAddress | None) -> bytes | None:
+    def unfit(self, data: bytes, physical: PhysicalAddress | None) -> tuple[bytes, int] | None:
         """A frame that is not a sealed one: dropped, but for one in clear while a group is upgraded."""
         if data[:3] != UNSEALED:
             self.refuse("malformed_dropped", data)
         elif self.clear is not None:
-            return self.open_clear(self.clear, data, physical)
+            text = self.open_clear(self.clear, data, physical)
+            return None if text is None else (text, len(text))
         else:
             self.refuse("unsealed_dropped", data)
         return None
 
     def opened(self, sender: SealedSender, data: bytes, stream: int, key: GroupKey, name: bytes, count: int) -> bytes:
         """The text of a frame. Raises WireError."""
-        which = key.id, count >> EPOCH_BITS
-        nonce, head = nonce_of(stream, count), data[:HEAD_BYTES]
+        which, head = (key.id, count >> EPOCH_BITS), data[:HEAD_BYTES]
         # A view costs as much as copying some kilobytes.
         sealed = data[HEAD_BYTES:] if len(data) < MOST_COPIED else memoryview(data)[HEAD_BYTES:]
         cipher = sender.ciphers.get(which)
-        if cipher is None:
-            cipher = frame_cipher(key, self.stack.net, self.cluster, name, which[1])
-            text = cipher.open(nonce, sealed, head)
-            sender.keep(which, cipher)                       # only now: a forged frame reserves nothing
-            return text
-        return cipher.open(nonce, sealed, head)
+        if cipher is not None:
+            return cipher.open(nonce_of(stream, count), sealed, head)
+        cipher = frame_cipher(key, self.stack.net, self.cluster, name, which[1])
+        text = cipher.open(nonce_of(stream, count), sealed, head)
+        sender.keep(which, cipher)                           # only now: a forged frame reserves nothing
+        return text
 
     def refuse(self, reason: str, data: bytes) -> None:
         """Count a frame under a reason; nothing is answered."""
@@ -673,7 +689,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         for waiting, physical in self.outbox.take(address):
             if to is not None and to.pair is not None and self.writer is not None:
                 self.frames_sealed += 1
-                self.emit(Frame(self.stack.net, physical, self.writer.seal(UNICAST_STREAM, waiting, to.pair)))
+                self.emit(Frame(self.stack.net, physical, self.writer.seal(UNICAST_STREAM, [waiting], to.pair)))
 
     @on(ViewKeyChosen)
     def view_key_chosen(self, event: ViewKeyChosen) -> None:
@@ -729,7 +745,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             handshake = attrs.evolve(handshake, credential=self.auth.credential())
             proven = transcript(self.stack.net, self.cluster, me, Side(name, asked.keys), handshake)
             handshake = attrs.evolve(handshake, proof=self.auth.prove(proven))
-        self.emit(Frame(self.stack.net, physical, self.writer.seal(HANDSHAKE_STREAM, handshake.encode())))
+        self.emit(Frame(self.stack.net, physical, self.writer.seal(HANDSHAKE_STREAM, [handshake.encode()])))
         return None
 
     def drop_held(self, dropped: Unproven, why: str) -> None:

@@ -2,8 +2,9 @@
 
 A key of the view proves that a frame is of a member, not of which one. So what protocols multicast is signed with the
 key of Ed25519 that its sender showed when it proved who it is. Multicasts of the application are so too with
-sign="each"; with "pair" they have a tag for each other member, under the key that the two have alone, at a tenth of the
-cost. Unicasts are sealed under that key in any case.
+sign="each". With "pair" all of these have a tag for each other member, under the key that the two have alone, at a
+tenth of the cost or less; but what protocols multicast is signed as long as a member has not proven itself. Unicasts
+are sealed under that key in any case.
 
 The receiver decides by the text itself what kind a multicast is, so an insider cannot have a control message taken for
 data. A *discovery multicast* is for processes outside the view too: of discovery, and of MERGE3. Source: MACs of Castro
@@ -12,10 +13,11 @@ and Liskov (1999).
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import Final
 
 from jgroups_py.model.errors import WireError
-from jgroups_py.protocols.encrypt.ciphers import nonce_of
+from jgroups_py.protocols.encrypt.ciphers import Parts, nonce_of
 from jgroups_py.protocols.encrypt.senders import SealedSender
 from jgroups_py.sealing.primitives import (
     SIGNATURE_BYTES,
@@ -44,8 +46,8 @@ class Kind(enum.Enum):
     UNICAST = "unicast"
 
 
-def kind_of(text: bytes) -> Kind:
-    """The kind of a text in the form of `wire.encode_inner`."""
+def kind_of(text: bytes | bytearray) -> Kind:
+    """The kind of a text in the form of `wire.encode_inner`, of which this is the first part at least."""
     if not text or not text[0] & MULTICAST:
         return Kind.UNICAST
     if len(text) < _FIRST_HEADER or not text[3] or text[_FIRST_HEADER:_FIRST_HEADER + 3] == DATA_HEADER:
@@ -54,20 +56,20 @@ def kind_of(text: bytes) -> Kind:
     return Kind.DISCOVERY if first in DISCOVERY_IDS else Kind.CONTROL
 
 
-def signed(signer: SigningKey, head: bytes, text: bytes) -> bytes:
-    """The signature of a frame."""
-    return signer.sign(b"jgroups_py frame" + digest(head, text))
+def signed(signer: SigningKey, head: bytes, parts: Parts) -> bytes:
+    """The text of a frame with its signature behind it."""
+    return b"".join([*parts, signer.sign(b"jgroups_py frame" + digest(head, *parts))])
 
 
-def without_signature(sender: SealedSender, head: bytes, text: bytes) -> bytes:
-    """The text without the signature at its end.
+def end_before_signature(sender: SealedSender, head: bytes, text: bytes) -> int:
+    """Where a text ends that has a signature behind it.
 
     Raises:
         WireError: it is not the sender's.
     """
-    signature = text[-SIGNATURE_BYTES:]
-    verify(sender.signing, signature, b"jgroups_py frame" + digest(head, memoryview(text)[:-SIGNATURE_BYTES]))
-    return text[:-SIGNATURE_BYTES]
+    signature, signed_text = text[-SIGNATURE_BYTES:], memoryview(text)[:-SIGNATURE_BYTES]
+    verify(sender.signing, signature, b"jgroups_py frame" + digest(head, signed_text))
+    return len(signed_text)
 
 
 def tag_cipher(secret: bytes, sender: bytes) -> Cipher:
@@ -75,22 +77,30 @@ def tag_cipher(secret: bytes, sender: bytes) -> Cipher:
     return Cipher(derive(secret, b"jgroups_py tag 2" + sender))
 
 
-def tag(cipher: Cipher | None, stream: int, counter: int, head: bytes, text: bytes) -> bytes:
-    """The tag of a frame for one receiver; zeros without a cipher: the receiver has yet to prove itself."""
-    return bytes(TAG_BYTES) if cipher is None else cipher.mac(nonce_of(stream, counter), head, text)
+def tagged(ciphers: Sequence[Cipher | None], stream: int, counter: int, head: bytes, parts: Parts) -> bytearray:
+    """The text of a frame with a tag for each receiver behind it; zeros where there is no cipher: that receiver has yet
+    to prove itself. The text is copied once, whatever stands behind it."""
+    text = bytearray().join([*parts, bytes(TAG_BYTES * len(ciphers))])
+    at, nonce = len(text) - TAG_BYTES * len(ciphers), nonce_of(stream, counter)
+    with memoryview(text) as whole, whole[:at] as authenticated:
+        for cipher in ciphers:
+            if cipher is not None:
+                whole[at:at + TAG_BYTES] = cipher.mac(nonce, head, authenticated)
+            at += TAG_BYTES
+    return text
 
 
-def without_tags(
+def end_before_tags(
     cipher: Cipher, stream: int, counter: int, head: bytes, text: bytes, number: int, mine: int,
-) -> bytes:
-    """The text without the tags at its end. number: how many there are; mine: which one is this member's.
+) -> int:
+    """Where a text ends that has tags behind it. number: how many there are; mine: which one is this member's.
 
     Raises:
         WireError: that one is not the sender's.
     """
-    start = len(text) - number * TAG_BYTES
-    at = start + mine * TAG_BYTES
-    if start < 0 or not same(text[at:at + TAG_BYTES],
-                             cipher.mac(nonce_of(stream, counter), head, memoryview(text)[:start])):
+    end = len(text) - number * TAG_BYTES
+    at = end + mine * TAG_BYTES
+    if end < 0 or not same(text[at:at + TAG_BYTES],
+                           cipher.mac(nonce_of(stream, counter), head, memoryview(text)[:end])):
         raise WireError("its tag is not of its sender")
-    return text[:start]
+    return end

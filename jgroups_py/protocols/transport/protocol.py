@@ -459,10 +459,10 @@ class Transport(BaseTransport):
         try:
             if self.sealer is None:
                 return wire.decode_frame(data, self.cluster, self.addresses)
-            text = self.sealer.open(data, physical)
-            if text is None:
+            opened = self.sealer.open(data, physical)
+            if opened is None:
                 return None
-            return wire.decode_inner(text, data[wire.SOURCE_OFFSET:wire.SOURCE_END], self.addresses)
+            return wire.decode_inner(opened[0], data[wire.SOURCE_OFFSET:wire.SOURCE_END], self.addresses, opened[1])
         except WireError as error:
             self.drop_frame(data, str(error))
             return None

@@ -130,7 +130,7 @@ class Insider:
         signer, key = former.writer.signer, group_key(rng.choice(keys), ACTIVE)
         text = b"".join(wire.encode_inner(Batch(former.me, None, (b"remembered",), (), NO_RELIABILITY)))
         if target.config.sign == "none":
-            return b"".join(former.writer.seal(MULTICAST_STREAM, text, key))
+            return b"".join(former.writer.seal(MULTICAST_STREAM, [text], key))
         return under_signature(former.writer, signer, text, key)
 
     def multicast(self, target: Encrypt, victim: Encrypt, key: GroupKey, rng: Random) -> bytes:
@@ -204,7 +204,7 @@ class Insider:
     def question(self, target: Encrypt, writer: FrameWriter, rng: Random) -> bytes:
         """A sender's first handshake frame: it challenges the target."""
         asked = Handshake(target.me.raw, rng.randbytes(CHALLENGE_BYTES), NONE, 1, 1, keys=writer.keys)
-        return b"".join(writer.seal(HANDSHAKE_STREAM, asked.encode()))
+        return b"".join(writer.seal(HANDSHAKE_STREAM, [asked.encode()]))
 
     def answer(self, stack: Stack, data: bytes) -> bytes | None:
         """The answer to a challenge that a member sends to the attacker's place, if it is for a claim."""
@@ -225,10 +225,10 @@ class Insider:
         made = Handshake(stack.me.raw, NONE, asked.challenge, 1, 1, 1, 1, claim.writer.keys, auth.credential())
         proof = auth.prove(transcript(stack.net, target.cluster, claim.writer.side(), Side(name, asked.keys), made))
         claim.proven = True
-        return b"".join(claim.writer.seal(HANDSHAKE_STREAM, attrs.evolve(made, proof=proof).encode()))
+        return b"".join(claim.writer.seal(HANDSHAKE_STREAM, [attrs.evolve(made, proof=proof).encode()]))
 
 
 def under_signature(writer: FrameWriter, signer: SigningKey, text: bytes, key: GroupKey) -> bytes:
     """A signed multicast of a sender."""
-    return b"".join(writer.seal(SIGNED_STREAM, text, key,
-                                lambda stream, count, head, plain: signed(signer, head, plain)))
+    return b"".join(writer.seal(SIGNED_STREAM, [text], key,
+                                lambda stream, count, head, parts: signed(signer, head, parts)))

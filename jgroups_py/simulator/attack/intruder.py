@@ -115,10 +115,11 @@ def intruding(spec: StackSpec, kind: str) -> StackSpec:
 @attrs.define
 class IntruderWatch:
     """What is known of intruders. kinds: name of a process -> its kind; revoked_ns: name -> when its key was revoked;
-    empty until then."""
+    empty until then. behind_ns: how far wall clocks of members may be behind."""
 
     kinds: dict[str, str] = attrs.Factory(dict)
     revoked_ns: dict[str, int] = attrs.Factory(dict)
+    behind_ns: int = 0
 
     def admission(self, world: World) -> list[Violation]:
         """K4: who is in a view was let in by AUTH, under its certified name, and is not revoked for long."""
@@ -143,7 +144,7 @@ class IntruderWatch:
             return f"{member}, which is no process"
         kind = self.kinds.get(process.name, "")
         revoked_ns = self.revoked_ns.get(process.name)
-        allowed_ns = EXCLUDED_WITHIN_NS if was_in else READ_WITHIN_NS
+        allowed_ns = self.behind_ns + (EXCLUDED_WITHIN_NS if was_in else READ_WITHIN_NS)
         if kind == REVOKED and (revoked_ns is None or at_ns < revoked_ns + allowed_ns):
             kind = ""
         if kind:

@@ -69,13 +69,14 @@ class WatchedSealer(FrameSealer):
     def overhead(self) -> int:
         return self.sealer.overhead()
 
-    def open(self, data: bytes, physical: PhysicalAddress | None) -> bytes | None:
-        text = self.sealer.open(data, physical)
-        if text is not None:
+    def open(self, data: bytes, physical: PhysicalAddress | None) -> tuple[bytes, int] | None:
+        opened = self.sealer.open(data, physical)
+        if opened is not None:
             if physical == PLACE:
                 self.attacker.from_its_place[data[SOURCE_OFFSET:SOURCE_END]] = None
-            self.attacker.opened(self, data, text)
-        return text
+            text, end = opened
+            self.attacker.opened(self, data, text[:end])
+        return opened
 
 
 class SealedAttacker(Attacker):

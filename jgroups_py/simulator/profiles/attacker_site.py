@@ -4,6 +4,10 @@ The third site, LON, has the keys of the bridge, runs the production core and is
 relay forges headers (attack/site_attacker.py). For NYC and SFO all guarantees hold as if it were not there, and K8: it
 speaks for itself alone. Of what is about LON nothing is judged. In odd seeds each site has a trust file, and in some of
 these LON is revoked: what its members send two seconds later reaches nobody.
+
+In every fourth seed (3, 7, ...) all members have ENCRYPT and certificates, which name their site. Then LON's relay may
+call itself NYC from its first header on, with a stack to match: nothing of it counts but for LON, for which its
+certificate is, and for which it says nothing.
 """
 from __future__ import annotations
 
@@ -15,17 +19,22 @@ import attrs
 from jgroups_py.model.outputs import BRIDGE
 from jgroups_py.model.units import NS_PER_S, millis, seconds
 from jgroups_py.protocols.relay.sites.trust import FORMAT
+from jgroups_py.sealing.identities import MEMBER, RELAY, Identity
 from jgroups_py.simulator import history as h
+from jgroups_py.simulator.attack.intruder import UncheckedAuth
 from jgroups_py.simulator.attack.site_attacker import SiteAttacker
+from jgroups_py.simulator.authority import VirtualAuthority
 from jgroups_py.simulator.checkers import Violation, check
 from jgroups_py.simulator.checkers.sites import site_authority, without_site
+from jgroups_py.simulator.clocks import EPOCH_NS
 from jgroups_py.simulator.faults.actions import Action, Begin, CrashOf, CrashOfCoordinator, Split, Starter
 from jgroups_py.simulator.process import Process
 from jgroups_py.simulator.profiles.base import Plan, in_order, span
-from jgroups_py.simulator.profiles.sites import SitesProfile
+from jgroups_py.simulator.profiles.sites import Replier, SitesProfile
+from jgroups_py.simulator.secrets import with_auth, with_encrypt
 from jgroups_py.simulator.world import World
 
-LIAR = "LON"
+LIAR, CLAIMED = "LON", "NYC"
 KINDS = ("forward", "base", "hello", "view", "seen", "need", "probe", "goodbye", "refused", "standing", "interest",
          "unicast", "unicast seen", "receipts", "states")
 STRIKE_NS = millis(20)
@@ -79,6 +88,13 @@ class Revoke(Action):
         return f"{LIAR} is revoked"
 
 
+class ClaimingAuth(UncheckedAuth):
+    """AUTH of a relay whose stack names another site than its certificate."""
+
+    def unsuited(self, identity: Identity) -> str:
+        return ""
+
+
 class AttackerSiteProfile(SitesProfile):
     """See the module."""
 
@@ -93,6 +109,8 @@ class AttackerSiteProfile(SitesProfile):
         self.sites, self.site_of[self.liar] = sites, LIAR
         self.members = list(self.site_of)
         self.trusted = self.seed % 2 == 1
+        self.certified = self.seed % 4 == 3
+        self.claims = self.certified and Random(f"{self.seed}/certified").random() < 0.7
         stop_ns = span(rng, 12, 20)
         faults: list[Action] = []
         for _ in range(rng.randint(2, 6)):
@@ -132,10 +150,32 @@ class AttackerSiteProfile(SitesProfile):
         self.settings = AttackerSiteProfile.settings
         if self.trusted and self.site_of[name] != LIAR:
             self.settings = (*self.settings, ("trust", TRUST))
-        made = super().start(world, name)
+        if self.certified and not world.sealed:
+            self.certify(world)
+        if self.site_of[name] == LIAR and self.claims:
+            made = self.start_as_claimed(world, name)
+        else:
+            made = super().start(world, name)
         if self.site_of[name] == LIAR:
             world.stop_audit(name)
         return made
+
+    def certify(self, world: World) -> None:
+        """All members have ENCRYPT, and certificates for their sites."""
+        world.seal()
+        world.authority = "x509"
+        authority = VirtualAuthority(world.seed, "CA", EPOCH_NS)
+        world.certify(authority.certificate, *(authority.member(name, site, (MEMBER, RELAY))
+                                               for name, site in self.site_of.items()))
+
+    def start_as_claimed(self, world: World, name: str) -> Process:
+        """The relay of LON with a stack that calls its site NYC, and an AUTH that does not mind its certificate."""
+        port = 45601 + list(self.plan.sites).index(LIAR)     # its group has NYC's name, and other keys
+        hosts = ",".join(f"{world.ip(other)}[7900]" for other in self.members)
+        local = with_encrypt(self.local_stack(CLAIMED, port), f"{LIAR}.keys")
+        local = with_auth(local, f"{name}.pem", ClaimingAuth, authority="x509")
+        world.keyring(f"{LIAR}.keys")
+        return world.start(name, local, f"group of {LIAR}", bridge=self.bridge_stack(hosts), app=Replier(), site=LIAR)
 
     def rested(self, world: World) -> bool:
         honest = {site: names for site, names in self.plan.sites.items() if site != LIAR}

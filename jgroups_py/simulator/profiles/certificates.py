@@ -3,6 +3,10 @@
 Intruders hold the keyring, and a certificate of another authority, one for another cluster, one that has expired, one
 under another name, a copy without its key, or one that is revoked, or expires, while they run. Members of sites that
 have not the role operator, and such that have it, give orders; the former must change nothing (K2).
+
+In two of five seeds (1, 3, 6, 8, ...) of a group the wall clocks of its hosts are some seconds off and run fast
+or slow, and that of one host is off by 40 days for a while, which is longer than certificates are valid: that member
+believes nobody, and comes back. K4 then has as much more time as clocks are behind.
 """
 from __future__ import annotations
 
@@ -30,12 +34,17 @@ from jgroups_py.simulator.authority import VirtualAuthority
 from jgroups_py.simulator.checkers import Violation
 from jgroups_py.simulator.clocks import EPOCH_NS
 from jgroups_py.simulator.faults.actions import Action, Starter
+from jgroups_py.simulator.faults.clock_faults import ClockSet
 from jgroups_py.simulator.process import App, Process
 from jgroups_py.simulator.profiles.auth import AuthProfile, Intrude
-from jgroups_py.simulator.profiles.base import stack
+from jgroups_py.simulator.profiles.base import span, stack
 from jgroups_py.simulator.secrets import TRUST, with_auth, with_encrypt
 from jgroups_py.simulator.world import World
 
+DRIFTS = (1, 3)                          # seed % 5: wall clocks differ
+OFF_NS, RATE = seconds(2), 0.1           # the most that a clock is off at first, and by which it is fast or slow
+BEHIND_NS = seconds(6)                   # so a clock is at most so far behind within 40 s
+ASTRAY_NS = 40 * 86400 * seconds(1)
 KINDS = (UNKNOWN, NAME, COPY, REVOKED, EXPIRED, EXPIRING, FOREIGN)
 OBEYED = re.compile(r"order obeyed: (?P<verb>\S+) \S+, of (?P<name>\S+?)(@\S*)?$")
 DONE = re.compile(r"answers the operator: refused: (?P<name>\S+?)(@\S*)? has not the role")
@@ -70,6 +79,7 @@ class CertificatesProfile(AuthProfile):
         yield from super(AuthProfile, self).failures(sites, stop_ns)
         rng = Random(f"{self.seed}/certificates")
         self.operators = {name: rng.random() < 0.5 for name in self.members}
+        self.astray: tuple[str, int, int] = ("", 0, 0)       # the member with a clock astray, from when, until when
         if self.world_kind == "sites":
             names = list(sites)
             for _ in range(rng.randint(1, 6)):
@@ -84,6 +94,29 @@ class CertificatesProfile(AuthProfile):
             as_name = COPIED if what == COPY else rng.choice(self.members) if what == NAME else name
             yield from self.intrusion(Intrude(rng.randrange(millis(500), stop_ns), name, what, as_name), rng, stop_ns,
                                       REVOKED if what == EXPIRING else what)
+        yield from self.clock_faults(stop_ns)
+
+    def clock_faults(self, stop_ns: int) -> Iterator[Action]:
+        """Wall clocks that drift, and one that is astray for a while."""
+        if self.seed % 5 not in DRIFTS:
+            return
+        rng = Random(f"{self.seed}/clocks")
+        self.watch.behind_ns = BEHIND_NS
+        for name in self.members:
+            if rng.random() < 0.7:
+                yield ClockSet(rng.randrange(millis(1500), stop_ns), name, rng.randint(-OFF_NS, OFF_NS),
+                               1 + rng.uniform(-RATE, RATE))
+        name, at_ns = rng.choice(self.members), span(rng, 2, 6)
+        self.astray = name, at_ns, at_ns + span(rng, 1, 6)
+        yield ClockSet(at_ns, name, rng.choice((-1, 1)) * ASTRAY_NS)
+        yield ClockSet(self.astray[2], name, 0)
+
+    def start(self, world: World, name: str) -> Process:
+        astray, from_ns, until_ns = self.astray
+        if name == astray and from_ns <= world.now_ns < until_ns:
+            # A member that starts with such a clock ends with an error (tests/unit/protocols/test_auth_x509.py).
+            ClockSet(world.now_ns, name, 0).do(world, lambda other: None)
+        return super().start(world, name)
 
     def enroll(self, world: World) -> None:
         """Give members and intruders their certificates."""

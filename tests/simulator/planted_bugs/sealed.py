@@ -57,14 +57,14 @@ def clear_frames_too(self: Transport, data: bytes, physical: Any) -> Any:
 
 
 def a_counter_twice(
-    self: FrameWriter, stream: int, text: bytes, key: Any = None, trailer: Any = None,
+    self: FrameWriter, stream: int, parts: Any, key: Any = None, prover: Any = None,
 ) -> list[bytes | bytearray]:
     """Only every second frame has a counter of its own."""
     counter = self.counters[stream] // 2
     self.counters[stream] += 1
     head = sealed_head(stream, self._key.id, self._cluster, self.sender, counter)
     cipher = frame_cipher(self._key, self._net, self._cluster, self.sender, counter >> ciphers.EPOCH_BITS)
-    return [head, cipher.seal(ciphers.nonce_of(stream, counter), text, head)]
+    return [head, cipher.seal(ciphers.nonce_of(stream, counter), b"".join(parts), head)]
 
 
 def not_sealed(

@@ -3,11 +3,13 @@ from __future__ import annotations
 
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch, Header
+from jgroups_py.model.view import View
 from jgroups_py.protocols.relay.headers import Forward
 from jgroups_py.protocols.relay.headers.claims import Claims
 from jgroups_py.protocols.relay.inbound.site_guard import SiteGuard
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
+bridge_view_changed = SiteGuard.bridge_view_changed
 refused, may_name, add, owner = SiteGuard.refused, SiteGuard.may_name, SiteGuard.add, SiteGuard.owner
 
 
@@ -41,6 +43,11 @@ def who_shows_it_first(self: SiteGuard, address: Address) -> str | None:
         self.digests = digests
 
 
+def its_own_word(self: SiteGuard, view: View, certified: dict[Address, str]) -> None:
+    """A relay is of the site that it names, whatever AUTH has verified."""
+    bridge_view_changed(self, view, {})
+
+
 def not_read_again(self: SiteGuard, data: bytes | None, problem: str) -> None:
     """The trust file counts as it was when the member started."""
 
@@ -56,6 +63,8 @@ SITE_SAFEGUARDS = (
               (Patch(SiteGuard, "allows", any_site),), "attacker-site", "K8"),
     Safeguard("an address names its site", "K8", "an address is of the site that shows it first",
               (Patch(SiteGuard, "owner", who_shows_it_first),), "attacker-site", "R6"),
+    Safeguard("a relay is of the site of its certificate", "K8", "of the site that it names",
+              (Patch(SiteGuard, "bridge_view_changed", its_own_word),), "attacker-site", "K8"),
     Safeguard("a revoked site is refused", "K8", "the trust file is not read again",
               (Patch(SiteGuard, "file_read", not_read_again),), "attacker-site", "K8"),
 )

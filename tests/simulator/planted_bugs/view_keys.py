@@ -21,17 +21,17 @@ def one_key(self: Gms, view_id: ViewId) -> None:
 
 def unsigned(
     self: Encrypt, sender: SealedSender, head: bytes, stream: int, name: bytes, count: int, text: bytes,
-) -> bytes:
+) -> int:
     """A multicast without signature is believed, whatever it is."""
-    return text if stream == MULTICAST_STREAM else authentic(self, sender, head, stream, name, count, text)
+    return len(text) if stream == MULTICAST_STREAM else authentic(self, sender, head, stream, name, count, text)
 
 
-def any_tag(cipher: object, stream: int, counter: int, head: bytes, text: bytes, number: int, mine: int) -> bytes:
-    return text[:len(text) - number * TAG_BYTES]
+def any_tag(cipher: object, stream: int, counter: int, head: bytes, text: bytes, number: int, mine: int) -> int:
+    return len(text) - number * TAG_BYTES
 
 
-def any_signature(sender: SealedSender, head: bytes, text: bytes) -> bytes:
-    return text[:-SIGNATURE_BYTES]
+def any_signature(sender: SealedSender, head: bytes, text: bytes) -> int:
+    return len(text) - SIGNATURE_BYTES
 
 
 VIEW_KEY_SAFEGUARDS = (
@@ -39,8 +39,8 @@ VIEW_KEY_SAFEGUARDS = (
               "view-keys", "K5"),
     Safeguard("multicasts of protocols are signed", "ENCRYPT", "one without signature is believed",
               (Patch(Encrypt, "authentic", unsigned),), "view-keys", "K7"),
-    Safeguard("tags are verified", "ENCRYPT", "any tag is believed", (Patch(protocol, "without_tags", any_tag),),
+    Safeguard("tags are verified", "ENCRYPT", "any tag is believed", (Patch(protocol, "end_before_tags", any_tag),),
               "view-keys", "K7"),
     Safeguard("signatures are verified", "ENCRYPT", "any signature is believed",
-              (Patch(protocol, "without_signature", any_signature),), "view-keys", "K7"),
+              (Patch(protocol, "end_before_signature", any_signature),), "view-keys", "K7"),
 )

@@ -146,7 +146,7 @@ def test_an_old_frame_of_a_sender_that_lives_is_not_believed_by_a_newcomer():
 def test_a_sealed_frame_has_its_golden_bytes():
     writer = FrameWriter(Counted("golden"), b"s" * 16, 0, wire.cluster_id("demo"), KEYS.active)
     text = wire.encode_inner(Batch(A, None, (b"one", b"two")))
-    frame = b"".join(writer.seal(0, b"".join(text)))
+    frame = b"".join(writer.seal(0, text))
     assert len(frame) == sum(map(len, text)) + wire.SEAL_BYTES
     assert frame.hex() == GOLDEN.replace(" ", "")
     assert GOLDEN in (Path(__file__).parents[3] / "design" / "wire.md").read_text(encoding="utf-8")

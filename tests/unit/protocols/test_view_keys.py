@@ -25,6 +25,7 @@ from jgroups_py.stack.stack import Stack
 from jgroups_py.testing.bench import address, change, view_of
 from jgroups_py.wire.sealed_head import (
     DISCOVERY_STREAM,
+    HANDSHAKE_STREAM,
     MULTICAST_STREAM,
     SIGNED_STREAM,
     TAGGED_STREAM,
@@ -123,9 +124,36 @@ def test_what_protocols_multicast_is_signed_and_discovery_is_for_all():
     assert other.stats["frames_opened"] == 1
 
 
+def test_with_pair_what_protocols_multicast_has_a_tag_for_each_member_once_all_have_proven_themselves():
+    one, other, third = group("A", "B", "C", sign="pair")
+    one.stack.inject(Batch(one.me, None, (), (LeaveRequest(None),), CONTROL), 0)
+    (frame,) = one.frames()
+    assert stream_of(frame) == TAGGED_STREAM
+    for member in (other, third):
+        opened = member.stats["frames_opened"]
+        member.take(frame, "A")
+        assert (member.stats["frames_opened"], member.drops()) == (opened + 1, {})
+
+
+def test_with_pair_what_protocols_multicast_is_signed_while_a_member_has_not_proven_itself():
+    """A tag could not be made for that member, and what protocols multicast may come only once."""
+    one, other = group("A", "B", sign="pair")
+    one.install("A", "B", "C")
+    other.install("A", "B", "C")
+    one.sent()
+    one.stack.inject(Batch(one.me, None, (), (LeaveRequest(None),), CONTROL), 0)
+    (frame,) = [frame for frame in one.frames() if stream_of(frame) != HANDSHAKE_STREAM]
+    assert stream_of(frame) == SIGNED_STREAM
+    opened = other.stats["frames_opened"]
+    other.take(frame, "A")
+    assert other.stats["frames_opened"] == opened + 1
+
+
 @pytest.mark.parametrize(("sign", "batch", "stream", "trailer"), [
     ("none", "control", MULTICAST_STREAM, b""), ("none", "control", SIGNED_STREAM, bytes(64)),
     ("none", "control", TAGGED_STREAM, bytes(32)),
+    ("pair", "control", TAGGED_STREAM, bytes(32)), ("pair", "control", TAGGED_STREAM, b""),
+    ("pair", "control", MULTICAST_STREAM, b""), ("pair", "control", SIGNED_STREAM, bytes(64)),
     ("pair", "data", MULTICAST_STREAM, b""), ("pair", "data", TAGGED_STREAM, bytes(32)),
     ("pair", "data", SIGNED_STREAM, bytes(64)), ("pair", "data", TAGGED_STREAM, b""),
     ("each", "data", MULTICAST_STREAM, b""), ("each", "data", TAGGED_STREAM, bytes(32)),
