@@ -42,6 +42,19 @@ class MulticastCounts(ABC):
         """
 
 
+class LargeMulticasts(ABC):
+    """A layer that sends a large multicast in pieces, and may begin it again in a new view."""
+
+    @abstractmethod
+    def with_attempt(self, batch: Batch, view: bytes, joined: bool) -> Batch:
+        """A multicast of this member, now that it gets its number: pieces of an attempt that was given up meanwhile are
+        marked, so that the last of them does not count as a message; anything else is returned as it is.
+
+        view: ViewId.raw of the view in which it is numbered, which may not have reached the layer yet; joined: whether
+        members joined with that view.
+        """
+
+
 class MulticastNumbers(ABC):
     """A layer that numbers multicasts per sender, and takes one that is overtaken for lost."""
 

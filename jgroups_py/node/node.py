@@ -98,7 +98,7 @@ class Node:
         self.load_bridge = load_bridge
         self.outputs: list[Output] = []
         self.bridge: NodeStack | None = None
-        self.bridge_name = ""
+        self.bridge_request = OpenBridge("", "")             # the latest
         self.bridge_number = 0
         self.closed = False
         self.shedding = Shedding()
@@ -143,7 +143,8 @@ class Node:
         stack = self._stack(net)
         if stack is not None:
             stack.notify(Bound(physical), now_ns)
-            stack.inject(Connect(self.cluster if net == LOCAL else self.bridge_name), now_ns)
+            bridge = self.bridge_request
+            stack.inject(Connect(self.cluster) if net == LOCAL else Connect(bridge.name, bridge.expected), now_ns)
             self._shuttle(now_ns)
 
     def bind_failed(self, net: int, reason: str, now_ns: int) -> None:
@@ -271,7 +272,7 @@ class Node:
         except ConfigError as error:                         # ENCRYPT's keyring
             return self._close(f"bridge_props: {error}")
         self.bridge_number = number
-        self.bridge_name = request.name
+        self.bridge_request = request
         self.outputs.append(OpenTransport(BRIDGE, self.bridge.transport.config, me))
         return None
 

@@ -9,9 +9,13 @@ from jgroups_py.model.outputs.base import Output
 
 @attrs.frozen
 class Connect(Event):
-    """Down: the sockets are there; find the group of this name and join it."""
+    """Down: the sockets are there; find the group of this name and join it.
+
+    expected: others of the group are known to run, so GMS does not begin one after a single search without an answer.
+    """
 
     cluster: str
+    expected: bool = False
 
 
 @attrs.frozen

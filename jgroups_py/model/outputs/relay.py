@@ -74,10 +74,14 @@ class SiteReceipt(Output):
 
 @attrs.frozen(eq=False)
 class OpenBridge(Output):
-    """Build the bridge stack from `props` (as in RELAY's bridge_props) and connect it to cluster `name`."""
+    """Build the bridge stack from `props` (as in RELAY's bridge_props) and connect it to cluster `name`.
+
+    expected: relays of other sites are on it, as far as this site knows (Connect).
+    """
 
     props: str
     name: str
+    expected: bool = False
 
 
 @attrs.frozen(eq=False)

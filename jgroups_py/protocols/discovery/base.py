@@ -225,7 +225,8 @@ class Discovery(Protocol):
         recent = [member for member, requested_ns in self.searchers.items()
                   if self.now_ns - requested_ns <= SEARCH_MEMORY_NS and member not in event.view]
         self.searchers = {member: self.searchers[member] for member in recent}
-        if event.previous is None and event.view.coordinator == self.me:
+        before = event.previous.coordinator if event.previous is not None else None
+        if event.view.coordinator == self.me != before:
             self.later(lambda: self.answer_searchers(recent))
 
     def answer_searchers(self, searchers: list[Address]) -> None:

@@ -6,7 +6,7 @@ from typing import Self
 from jgroups_py import wire
 from jgroups_py.model.batch import Header
 
-COUNTED = 1 << 15
+ABANDONED = 1 << 15
 """A bit of `flags` that is no flag of messages."""
 
 
@@ -14,8 +14,8 @@ COUNTED = 1 << 15
 class Fragment(Header):
     """Fragments `index`, `index`+1, ... of `total` of the sender's large message `number`.
 
-    nbytes: size of the whole message; flags: the flags with which it was sent, and COUNTED if an earlier attempt, under
-    another number, was sent to its end.
+    nbytes: size of the whole message; flags: the flags with which it was sent, and ABANDONED if the message was begun
+    again, under another number, before these fragments had been numbered below.
     """
 
     number: int = wire.field(wire.U32)
@@ -28,5 +28,9 @@ class Fragment(Header):
         return type(self)(self.number, self.index + number, self.total, self.nbytes, self.flags)
 
     def messages(self, number: int) -> int:
-        """A message counts with its last fragment, that of the first attempt that got so far."""
-        return int(self.index + number == self.total and not self.flags & COUNTED)
+        """A message counts with its last fragment, that of the attempt that is delivered."""
+        return int(self.index + number == self.total and not self.flags & ABANDONED)
+
+    def abandoned(self) -> Self:
+        """The same of an attempt that no member will deliver."""
+        return type(self)(self.number, self.index, self.total, self.nbytes, self.flags | ABANDONED)

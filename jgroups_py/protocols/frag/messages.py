@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import OOB, Batch, Header
-from jgroups_py.protocols.frag.headers import COUNTED, Fragment
+from jgroups_py.protocols.frag.headers import ABANDONED, Fragment
 
 REASSEMBLY_BYTES = 512           # memory of a Reassembly without fragments
 FRAGMENT_BYTES = 64              # memory of a fragment beside its payload
@@ -13,11 +13,10 @@ class FragmentedMessage:
     """A message on its way out, in fragments of `fragment_bytes`.
 
     passed: fragments passed down; looped: fragments that came back through this member's own stack. Every member that
-    stays in the view has those, or will have them before the next view. counted: COUNTED, if an earlier attempt was
-    passed down to its end, else 0.
+    stays in the view has those, or will have them before the next view.
     """
 
-    __slots__ = ("batch", "counted", "fragment_bytes", "looped", "number", "passed", "total")
+    __slots__ = ("batch", "fragment_bytes", "looped", "number", "passed", "total")
 
     def __init__(self, batch: Batch, number: int, fragment_bytes: int) -> None:
         assert len(batch) == 1, "a large message is a batch of its own"
@@ -27,7 +26,6 @@ class FragmentedMessage:
         self.total = -(-len(batch.payloads[0]) // fragment_bytes)
         self.passed = 0
         self.looped = 0
-        self.counted = 0
 
     def next_batch(self, most: int) -> Batch:
         """The next fragments, at most `most`, as one batch."""
@@ -35,14 +33,12 @@ class FragmentedMessage:
         self.passed = stop = min(first + most, self.total)
         batch, payload, step = self.batch, self.batch.payloads[0], self.fragment_bytes
         fragments = tuple([payload[at:at + step] for at in range(first * step, min(stop * step, len(payload)), step)])
-        header = Fragment(self.number, first, self.total, len(payload), batch.flags | self.counted)
+        header = Fragment(self.number, first, self.total, len(payload), batch.flags)
         # Not OOB even if the message is: out of order they could not be reassembled.
         return Batch(batch.src, batch.dest, fragments, (*batch.headers, header), batch.flags & ~OOB)
 
     def restart(self, number: int) -> None:
         """Begin again under another number, so that fragments of the first attempt are not taken for the new ones."""
-        if self.passed == self.total:
-            self.counted = COUNTED                 # its last fragment waits below, and will be counted as the message
         self.number = number
         self.passed = self.looped = 0
 
@@ -92,7 +88,7 @@ class Reassembly:
     @property
     def flags(self) -> int:
         """The flags of the message."""
-        return self.first.flags & ~COUNTED
+        return self.first.flags & ~ABANDONED
 
     @property
     def is_complete(self) -> bool:

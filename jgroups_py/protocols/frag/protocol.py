@@ -9,8 +9,9 @@ most `window` bytes of a large multicast under way through its own stack, and la
 message is complete when its last fragment has looped back to its sender: then every member that stays has all fragments
 in this view. If a view with joiners comes sooner, all members drop their incomplete multicasts, and the sender begins
 again under a new number; fragments of the old number that are still under way find no first fragment and are dropped.
-If no fragment had looped back, all of them will be delivered in the new view, and the sender simply continues. A view
-that only loses members changes nothing: all that are left have the same fragments.
+Those of them that had not been numbered in the old view are marked then (`with_attempt`), as the message counts with the
+attempt that is delivered, once (S9). If no fragment had looped back, all of them will be delivered in the new view, and
+the sender simply continues. A view that only loses members changes nothing: all that are left have the same fragments.
 
 Unicasts are sent at once; UFC limits their pace. Incomplete messages of a member that left are dropped. Memory is taken
 by fragments that arrived, never by what a header announces. Non-members share a small room of their own, for a short
@@ -31,7 +32,7 @@ from jgroups_py.model.counters import counter, declare, drop, figure
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import Frozen, MessageDropped, ViewChange
 from jgroups_py.model.outputs import LogEntry
-from jgroups_py.model.ports import FrameRoom
+from jgroups_py.model.ports import FrameRoom, LargeMulticasts
 from jgroups_py.protocols.frag.config import FragConfig
 from jgroups_py.protocols.frag.headers import Fragment
 from jgroups_py.protocols.frag.messages import FragmentedMessage, Reassembly
@@ -45,7 +46,7 @@ Stream = tuple[Address, bool, int]
 """Within a stream fragments are in order: (sender, whether multicasts, NO_RELIABILITY or 0)."""
 
 
-class Frag(Protocol):
+class Frag(Protocol, LargeMulticasts):
     """See the module."""
 
     Config = FragConfig
@@ -90,6 +91,7 @@ class Frag(Protocol):
         self.kept_bytes = 0                                  # payload bytes of all of them
         self.memory_bytes = 0                                # the memory that they take
         self.members: dict[Address, None] = {}               # of the view
+        self.view = b""                                      # its ViewId.raw, empty before the first
         self.view_changing = False                           # between Frozen and ViewChange
         self.non_member_streams: dict[Stream, None] = {}     # reassemblies of non-members, oldest first
         self.non_member_bytes = 0                            # the memory that these take
@@ -194,6 +196,17 @@ class Frag(Protocol):
             self.queued_bytes -= waiting.nbytes
             self.down(waiting)
         return None
+
+    def with_attempt(self, batch: Batch, view: bytes, joined: bool) -> Batch:
+        """See LargeMulticasts. What was numbered in an earlier view has looped back, so `large` knows of it."""
+        large = self.large
+        if large is not None and joined and large.looped and view != self.view:
+            large = None                                     # it is begun again as soon as the view is here
+        number = large.number if large is not None else None
+        if not any(isinstance(header, Fragment) and header.number != number for header in batch.headers):
+            return batch
+        return batch.replaced(headers=tuple([header.abandoned() if isinstance(header, Fragment) else header
+                                             for header in batch.headers]))
 
     # --- receiving --------------------------------------------------------------------------------------------------
 
@@ -316,6 +329,7 @@ class Frag(Protocol):
     @on(ViewChange)
     def on_view_change(self, event: ViewChange) -> None:
         self.members, self.view_changing = dict.fromkeys(event.view.members), False
+        self.view = event.view.id.raw
         for stream in [stream for stream in self.non_member_streams if stream[0] in self.members]:
             self.remove_from_non_members(stream, self.reassemblies[stream])
         left = dict.fromkeys(event.left)

@@ -3,6 +3,7 @@
     SEARCHING -> a coordinator was found: ASKING it, again and again, for join_timeout since it last showed progress
               -> members but no coordinator: search again, they will elect one
               -> only other joiners: the lowest address installs the first view, the others search again
+              -> nobody: this member installs the first view; but where others are known to run it searches again
     ASKING    -> a view is installed; or the coordinator does not answer: search again
 
 After max_join_attempts the joiner installs a view of its own; MERGE3 unites it with others later.
@@ -39,7 +40,7 @@ class JoinClient(Component):
 
     coordinator: the one that was asked last, whose ballots alone are answered while joining; token: of its challenge, 0
     before; waited_ns: since it last showed progress; attempts: searches that led nowhere; refused: a coordinator
-    refused this release, and this member has begun no group meanwhile.
+    refused this release, and this member has begun no group meanwhile; expected: see Connect.
     """
 
     config: GmsConfig
@@ -55,12 +56,14 @@ class JoinClient(Component):
         self.waited_ns = 0
         self.attempts = 0
         self.refused = False
+        self.expected = False
 
     @on(Connect)
     def on_connect(self, event: Connect) -> None:
         """The channel connects."""
         assert self.group.lifecycle is Lifecycle.IDLE, "a stack connects once"
         self.group.become(Lifecycle.JOINING)
+        self.expected = event.expected
         self.later(self.search)                # the transport must know the cluster first
 
     def search(self) -> None:
@@ -82,8 +85,9 @@ class JoinClient(Component):
             chosen = self.rng.choice(coordinators)
             self.phase, self.waited_ns = JoinPhase.ASKING, 0
             self.ask(chosen.member, chosen.physical)
-        elif any(one.view_id is not None for one in found):
-            # A group whose coordinator did not answer. Beginning a second group beside it would only need a merge.
+        elif any(one.view_id is not None for one in found) or (self.expected and not found):
+            # A group whose coordinator did not answer, or none of it has yet. Beginning a second group beside it would
+            # only need a merge, and that begins once MERGE3 searches.
             self.attempt_failed()
         elif min((one.member for one in found), default=self.me) >= self.me:
             # Only joiners, which all apply this rule: the lowest address begins the group, the others find it.
@@ -135,7 +139,7 @@ class JoinClient(Component):
     def on_join_challenge(self, header: JoinChallenge, batch: Batch) -> None:
         """The coordinator wants its token back, as proof that this joiner receives at its physical address."""
         if self.phase is JoinPhase.ASKING and batch.src == self.coordinator and header.token != self.token:
-            self.token = header.token
+            self.token, self.waited_ns = header.token, 0       # the way there and back is open
             self.ask(batch.src, None)
 
     @receives(JoinRefused)

@@ -4,7 +4,7 @@ Every member multicasts the id of its view (Info) at random times. A member that
 collects further ones for GATHER_NS, drops those that have become equal meanwhile, and reports the rest to GMS
 (MergeNeeded). GMS decides what to do about members that have installed a later view, that were left behind in an
 earlier one, or that coordinate another group. Without IP multicast, multicasts do not reach non-members; coordinators
-search by discovery instead.
+search by discovery instead, and one that takes over from a failed coordinator does so at once.
 
 Place: above discovery, below GMS. Source: JGroups MERGE3.java. Deviations: no separate check interval (a differing view
 id triggers the check), and the report holds every member that disagrees, so that members of an excluded minority are
@@ -85,6 +85,10 @@ class Merge(Protocol):
         self.others = {member: view_id for member, view_id in self.others.items() if view_id != event.view.id}
         if not self.timer_is_set("info"):
             self.set_info_timer()
+        before = event.previous.coordinator if event.previous is not None else None
+        if before in event.failed and event.view.coordinator == self.me and not self.addresses.has_multicast():
+            # While the group had no coordinator its members answered no joiner, who may have begun a group of its own.
+            self.later(self.send_info)
 
     @on(Left)
     def on_left(self, event: Left) -> None:

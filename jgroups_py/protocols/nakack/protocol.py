@@ -36,7 +36,7 @@ from jgroups_py.model.events import (
     ViewChange,
 )
 from jgroups_py.model.non_members import NonMembers
-from jgroups_py.model.ports import DigestSource, FrameRoom, MulticastCounts
+from jgroups_py.model.ports import DigestSource, FrameRoom, LargeMulticasts, MulticastCounts
 from jgroups_py.protocols.nakack.config import NakackConfig
 from jgroups_py.protocols.nakack.future_views import FutureViews
 from jgroups_py.protocols.nakack.headers import (
@@ -94,7 +94,9 @@ class Nakack(NakSender, DigestSource, MulticastCounts):
         # The view. The windows are made anew in each, so a number can never be taken for one of another view (S4).
         self.members: tuple[Address, ...] = ()
         self.view = b""                                        # ViewId.raw of our view, empty before the first
+        self.joined = False                                    # whether members joined with it
         self.send_window = SendWindow()
+        self.large_multicasts: LargeMulticasts | None = self.stack.find(LargeMulticasts)
         self.receive_windows: dict[Address, ReceiveWindow] = {}      # every other member of the view -> its multicasts
         self.uncounted: dict[Address, int] = {}                # member -> its numbers that are no application message
         self.future_views = FutureViews(self.config.early_batches, self.config.early_bytes)
@@ -134,9 +136,11 @@ class Nakack(NakSender, DigestSource, MulticastCounts):
         Delivered here rather than when the frame loops back: the frame may be lost, and a sender has its own messages
         in any cut (S5), so nothing could be missing before it.
         """
-        first = self.send_window.add(batch)
         if batch.headers:
+            if self.large_multicasts is not None:
+                batch = self.large_multicasts.with_attempt(batch, self.view, self.joined)
             self.note_uncounted(batch)
+        first = self.send_window.add(batch)
         self.pass_down(batch.push(MulticastData(self.view, first)))
         self.pass_up(batch)
         if not self.announcer.fresh and self.config.resend_last_seqno:
@@ -278,7 +282,7 @@ class Nakack(NakSender, DigestSource, MulticastCounts):
             self.cancel_timer("ask", sender)
         self.cancel_timer("announce")
         self.members = event.view.members
-        self.view = event.view.id.raw
+        self.view, self.joined = event.view.id.raw, bool(event.joined)
         self.send_window, self.uncounted = SendWindow(), {}
         self.receive_windows = {member: ReceiveWindow(keep=True) for member in self.members if member != self.me}
         self.frozen, self.cut, self.incomplete = False, None, {}

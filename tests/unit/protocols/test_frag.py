@@ -7,9 +7,10 @@ import pytest
 
 from jgroups_py.model.batch import NO_RELIABILITY, NO_TOTAL_ORDER, OOB, Batch
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.events import Frozen, MessageDropped
+from jgroups_py.model.events import Frozen, MessageDropped, ViewChange
+from jgroups_py.model.ports import LargeMulticasts
 from jgroups_py.protocols.frag import Frag, FragConfig, Fragment
-from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.protocol import Protocol, on
 from jgroups_py.testing.bench import Bench, Group, address, change, multicast, unicast, view_of
 from jgroups_py.wire import AppHeaders
 
@@ -19,15 +20,26 @@ W = view_of("A", "B", "J", counter=2)
 
 
 class Loop(Protocol):
-    """Turns our own multicasts round, as NAKACK does; while `held` they wait."""
+    """Turns our own multicasts round, as NAKACK does; while `held` they wait, without a number."""
 
     def start(self) -> None:
         self.held: list[Batch] | None = None
+        self.at_once = False
+        self.large_multicasts: LargeMulticasts = self.stack.find(LargeMulticasts)
+        self.view, self.joined = b"", False
+
+    @on(ViewChange)
+    def on_view_change(self, event: ViewChange) -> None:
+        self.view, self.joined = event.view.id.raw, bool(event.joined)
+        if self.at_once:
+            self.release()                                          # as NAKACK, before FRAG has the view
 
     def down(self, batch: Batch) -> None:
         if self.held is not None and batch.dest is None:
             self.held.append(batch)
             return
+        if batch.dest is None:
+            batch = self.large_multicasts.with_attempt(batch, self.view, self.joined)
         self.pass_down(batch)
         if batch.dest is None:
             self.pass_up(batch)
@@ -40,7 +52,8 @@ class Loop(Protocol):
         for batch in going:
             self.down(batch)
         self.held = rest
-        self.stack.run()
+        if not self.at_once:
+            self.stack.run()
 
 
 def member(name: str, **changes: object) -> tuple[Bench, Loop]:
@@ -343,15 +356,21 @@ def test_messages_to_this_member_itself_stay_whole() -> None:
     assert address("A") == bench.delivered[0].src
 
 
-def test_a_large_multicast_that_is_begun_again_is_counted_once() -> None:
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_large_multicast_that_is_begun_again_counts_once_and_where_it_is_delivered(at_once: bool) -> None:
     a, loop = member("A")
     loop.held = []
     a.down(multicast("A", body(5000)))
     [fragments] = loop.held
     loop.held = [fragments.cut(0, 2), fragments.cut(2, 5)]      # as flow control does
     loop.release(1)
+    loop.at_once = at_once
     a.up(change(W, V1))                                         # the last fragment still waits below, and goes out
-    loop.release()
+    if not at_once:
+        loop.release(1)
+        assert not a.payloads()
+        assert sum(batch.messages for batch in a.sent()) == 0, "a message counts that no member has"
+        loop.release()
     a.advance(0)
     assert a.stats()["restarted"] == 1
     assert a.payloads() == [body(5000)]

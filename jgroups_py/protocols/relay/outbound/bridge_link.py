@@ -28,6 +28,7 @@ from jgroups_py.protocols.relay.group import LocalGroup
 from jgroups_py.protocols.relay.outbound.peers import RelayPeers
 from jgroups_py.protocols.relay.part import RelayPart, RelayPort
 from jgroups_py.protocols.relay.ports import BridgePort, IntroducerPort, LeaverPort, SiteGuardPort, SiteStatusPort
+from jgroups_py.protocols.relay.sites.table import UP, SiteTable
 from jgroups_py.stack.component import needs
 from jgroups_py.stack.protocol import on, timer
 
@@ -38,6 +39,7 @@ class BridgeLink(RelayPart, BridgePort):
     """See the module. receivers: header -> the part's handler."""
 
     group: LocalGroup = needs(LocalGroup)
+    table: SiteTable = needs(SiteTable)
     peers: RelayPeers = needs(RelayPeers)
     introducer: IntroducerPort = needs(IntroducerPort)
     leaver: LeaverPort = needs(LeaverPort)
@@ -77,7 +79,7 @@ class BridgeLink(RelayPart, BridgePort):
         self._lose_peers(for_good=False)
         self.cancel_timer("reopen")
         if not self.waits or self.leaver.leaving:
-            self.emit(OpenBridge(self.config.bridge_props, self.config.bridge_name))
+            self.request()
         elif self.waiting_view is not None:
             self.count("standby_took_over")
             self.set_timer("take_over", 0)               # after all parts have seen the change of this group's view
@@ -95,7 +97,13 @@ class BridgeLink(RelayPart, BridgePort):
         if not self.leaver.leaving:
             self.waits, self.waiting_view = True, None
             self.cancel_timer("reopen")
-            self.emit(OpenBridge(self.config.bridge_props, self.config.bridge_name))
+            self.request()
+
+    def request(self) -> None:
+        """Have the node join the bridge. Where other sites are UP their relays are on it, though they may not answer in
+        one search: by a long path, or as long as they have not excluded the relay that led them."""
+        expected = any(site.status == UP for site in self.table)
+        self.emit(OpenBridge(self.config.bridge_props, self.config.bridge_name, expected))
 
     def stop_waiting(self) -> None:
         """This member is not next in line any more: leave the bridge."""

@@ -3,6 +3,10 @@
 The relay multicasts TRIM with the site table and, per origin, the number below which every site has acknowledged or
 lost everything; holders drop on TRIM only. At `hold_bytes` and `hold_age` the sites furthest behind go OFFLINE, so that
 senders never wait for another site (unless on_full=block).
+
+A relay that has begun its group keeps what it holds for `split_grace` even if it knows no other site: it may be a part
+of its site, cut off from the rest as it started, or all that there is again after a crash. Other sites know that site
+then, and are owed what it multicast before it met them.
 """
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from jgroups_py.model.units import seconds
 from jgroups_py.protocols.relay.announcements import SiteAcknowledged, SyncCompleted
 from jgroups_py.protocols.relay.config import BLOCK
 from jgroups_py.protocols.relay.group import LocalGroup
-from jgroups_py.protocols.relay.headers import SiteRow, Trim
+from jgroups_py.protocols.relay.headers import Numbers, SiteRow, Trim
 from jgroups_py.protocols.relay.origin.hold import Hold
 from jgroups_py.protocols.relay.origin.send_gate import FULL
 from jgroups_py.protocols.relay.part import RELIABLE, RelayPart, RelayPort, on_announcement
@@ -52,6 +56,7 @@ class Trimmer(RelayPart, TrimmerPort):
         super().__init__(layer)
         self.last_table: tuple[SiteRow, ...] = ()        # as this relay multicast it last
         self.full = False                                # as in that TRIM: the hold is full
+        self.began_ns: int | None = None                 # when this member began its group, as its relay
         # (site, origin) -> the number that the site lacks and no member holds, since when
         self.holes: dict[tuple[str, Address], tuple[int, int]] = {}
         self.paused: dict[str, None] = {}                # sites that were paused at the last look
@@ -60,6 +65,7 @@ class Trimmer(RelayPart, TrimmerPort):
     def view_changed(self, event: ViewChange) -> None:
         if self.group.is_relay and not self.group.was_relay:
             self.set_timer("holes", HOLES_NS)
+            self.began_ns = self.now_ns if event.previous is None else None
         elif self.group.was_relay and not self.group.is_relay:
             self.last_table, self.full, self.holes = (), False, {}
 
@@ -91,12 +97,19 @@ class Trimmer(RelayPart, TrimmerPort):
                 self.status.lose(site)
         self.limit_age()
         self.limit_bytes()
-        below = self.table.droppable(hold.batches, self.numbering.current_numbers())
-        below = {origin: number for origin, number in below.items() if number > hold.trimmed.get(origin, 1)}
+        below: Numbers = {}
+        if not self.keeps_for_unknown_sites():
+            below = self.table.droppable(hold.batches, self.numbering.current_numbers())
+            below = {origin: number for origin, number in below.items() if number > hold.trimmed.get(origin, 1)}
         rows, full = self.table.rows(), self.hold_is_full()
         if below or rows != self.last_table or full != self.full:
             self.last_table, self.full = rows, full
             self.send(Trim(rows, below, full), dest=None, flags=RELIABLE)
+
+    def keeps_for_unknown_sites(self) -> bool:
+        """Whether nothing is dropped yet, though no site is known that it is held for."""
+        return (self.began_ns is not None and not self.table.sites and self.hold.nbytes <= self.config.hold_bytes
+                and self.now_ns - self.began_ns < self.config.split_grace_ns)
 
     def hold_is_full(self) -> bool:
         """on_full=block: whether senders wait. They go on at three quarters, so that they do not stop at every TRIM."""
