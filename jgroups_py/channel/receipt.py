@@ -4,6 +4,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from typing import Any, Self
 
 from jgroups_py.model.address import Address
@@ -50,8 +51,12 @@ class Receipt:
                 return
         call(self)
 
+    def run(self, function: Callable[[], object]) -> None:
+        """Call a function where receipts of this channel are settled."""
+        function()
+
     def settle(self, error: ChannelError | None = None) -> None:
-        """Called once, by the channel: it is done."""
+        """Called once, by the channel, by way of `run`: it is done."""
         with self._lock:
             if self._done:
                 return
@@ -113,23 +118,23 @@ class AsyncReceipt(Receipt):
         self._check = check
         self._call = call
 
-    def settle(self, error: ChannelError | None = None) -> None:
+    def run(self, function: Callable[[], object]) -> None:
         """A watchdog thread may run the round; tasks are woken on the event loop."""
-        self._call(lambda: super(AsyncReceipt, self).settle(error))
+        self._call(function)
 
     def __await__(self) -> Generator[Any, None, Self]:
         """Wait until it is done; raises what ThreadReceipt.result does, but has no timeout of its own."""
         if not self._done:
             self._check()
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.when_done(lambda receipt: _wake(future))
+            self.when_done(partial(_wake, future))
             yield from future
         if self.error is not None:
             raise self.error
         return self
 
 
-def _wake(future: asyncio.Future[None]) -> None:
+def _wake(future: asyncio.Future[None], _: Receipt) -> None:
     """The task that awaits it may have been cancelled meanwhile."""
     if not future.done():
         future.set_result(None)

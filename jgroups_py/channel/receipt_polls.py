@@ -272,10 +272,11 @@ class ReceiptPolls:
             members, left = tuple(cohort.members), tuple(cohort.left)
             bad = {member: poll.replies[member] for member in members
                    if poll.replies[member].failed or poll.replies[member].skipped}
+            result = PollResult(members, left)               # of most, or of all
             for wait in poll.waits.pop(cohort):
                 if self.waits.pop(wait.ticket, None) is not None:
-                    failed = tuple([member for member, reply in bad.items() if reply.names(wait.digest)])
-                    wait.resolve(PollResult(members, left, failed))
+                    failed = tuple([member for member, reply in bad.items() if reply.names(wait.digest)]) if bad else ()
+                    wait.resolve(PollResult(members, left, failed) if failed else result)
         if not poll.waits:
             lane.poll, lane.settled = None, poll.number
             self._start(lane, now_ns)

@@ -394,8 +394,8 @@ class Receipts(Block):
 
     def _part_done(self, pending: PendingSend) -> None:
         pending.parts -= 1
-        if not pending.parts:
-            self._end(pending, None)
+        if not pending.parts and self._pending.pop(id(pending.receipt), None) is not None:
+            self._settled.append((pending, None))            # its tickets have all ended
 
     def _relay_done(self, pending: PendingSend, report: SiteReceipt | None) -> None:
         """RELAY's report: the sites have the message, or some site will not get it; None: the connection ended."""
@@ -474,8 +474,8 @@ class Receipts(Block):
                     connection.sends.put(dest, b"", 0, (header,), NOW)
             except ChannelError:
                 pass                                         # the poll is repeated, unless the connection ends
-        for pending, error in settled:
-            pending.receipt.settle(error)
+        if settled:
+            settled[0][0].receipt.run(partial(_settle, settled))
 
     # --- RELAY's receipts -------------------------------------------------------------------------------------------
 
@@ -511,6 +511,11 @@ class Receipts(Block):
         resolve = self._waiting.pop(report.ticket, None)
         if resolve is not None:
             resolve(report)
+
+
+def _settle(ended: list[tuple[PendingSend, ChannelError | None]]) -> None:
+    for pending, error in ended:
+        pending.receipt.settle(error)
 
 
 def digest_of(payload: bytes) -> bytes:

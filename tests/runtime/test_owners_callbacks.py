@@ -262,3 +262,32 @@ async def cancelled_task() -> None:
     store.asks_back(0, held)
     assert store._driver.back == [1]
     await owners.close(WAIT_S)
+
+
+def test_a_body_has_ended_before_a_partition_is_given_back_also_if_its_task_is_cancelled_meanwhile() -> None:
+    asyncio.run(cancelled_while_a_body_ends())
+
+
+async def cancelled_while_a_body_ends() -> None:
+    store, calls = Store(), []
+
+    async def work(partition: int, grant: OwnerGrant) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.02)
+            calls.append(("ends", tuple(store._driver.back)))
+    owners = AsyncOwners(store, "s", 4, gained=work,                           # type: ignore[arg-type]
+                         lost=lambda partition, grant: calls.append(("lost", tuple(store._driver.back))))
+    held = store.gives(0, 1)
+    await asyncio.sleep(0.01)
+    store.asks_back(0, held)
+    await asyncio.sleep(0.01)
+    tenure = owners._tenures[1]
+    assert tenure.task is not None
+    tenure.task.cancel()
+    await asyncio.wait([tenure.task])
+    assert tenure.task.cancelled()
+    assert calls == [("ends", ()), ("lost", ())]
+    assert store._driver.back == [1]
+    await owners.close(WAIT_S)

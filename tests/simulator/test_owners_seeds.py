@@ -25,6 +25,6 @@ def test_without_a_fence_updates_are_lost() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [127, 176])
+@pytest.mark.parametrize("seed", [127, 176, 100069, 100165, 100166])
 def test_a_seed_that_found_a_bug_finds_it_no_more(seed: int) -> None:
     assert owners.run(seed).violations == ()

@@ -170,10 +170,11 @@ class AsyncOwners(BaseOwners):
         try:
             await tenure.stop.wait()
         finally:
-            tenure.body.cancel()
-            await asyncio.wait([tenure.body])
+            cancelled = await _ended(tenure.body)
             if tenure.told:
                 await self._tell(self._lost, partition, tenure.grant)
+            if cancelled:
+                raise asyncio.CancelledError
 
     async def _tell(self, callback: AsyncPartitionCallback | None, partition: int, grant: OwnerGrant) -> None:
         try:
@@ -183,3 +184,14 @@ class AsyncOwners(BaseOwners):
         except Exception:
             log.exception("a callback for partition %d of %r raised", partition, self.name)
 
+
+async def _ended(body: asyncio.Task[None]) -> bool:
+    """Cancel what runs, and wait until it has ended, also if this task is cancelled meanwhile: whether it was."""
+    cancelled = False
+    body.cancel()
+    while not body.done():
+        try:
+            await asyncio.wait([body])
+        except asyncio.CancelledError:
+            cancelled = True
+    return cancelled

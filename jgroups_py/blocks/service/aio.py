@@ -11,7 +11,7 @@ calls, and must not take long. Its task is cancelled when its caller gives up, l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from jgroups_py.blocks.rpc.aio import AsyncRpc
@@ -73,7 +73,18 @@ from jgroups_py.runtime.send_queue import NOW
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
+CallKey = tuple[Address, int]                # the member that called, and the number of its request
 GIVEN_UP = (asyncio.CancelledError, RequestTimeoutError, MemberLeftError)        # nothing waits for an answer any more
+
+
+class Begun:
+    """What a coroutine awaits to be resumed by the task that is made of it, as with `asyncio.sleep(0)`."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+BEGUN = Begun()
 
 
 class CallingRpc(AsyncRpc):
@@ -202,10 +213,10 @@ class AsyncServices(BaseServices):
         self.rpc: CallingRpc = CallingRpc(channel, self.handle, number)
         self.rpc.tell, self.rpc.give_up = self.tell, self.give_up
         self._async = channel
-        self._running: dict[tuple[Address, int], tuple[asyncio.Task[None], Served, bool]] = {}
-        self._streams: dict[tuple[Address, int], tuple[asyncio.Task[None], StreamTask]] = {}
+        self._running: dict[CallKey, tuple[asyncio.Task[None], Served, bool]] = {}
+        self._streams: dict[CallKey, tuple[asyncio.Task[None], StreamTask]] = {}
         self._waiting: dict[asyncio.Future[None], None] = {}             # calls that wait for a member to ask
-        self._ends: dict[asyncio.Task[None], int] = {}       # tasks with a deadline
+        self._ends: dict[CallKey, int] = {}                  # of what has a deadline
         self._sweep_ns, self._sweeper = NEVER_NS, None
         super().__init__(channel, number, max_bytes)
 
@@ -378,33 +389,37 @@ class AsyncServices(BaseServices):
         if len(self._running) >= MAX_RUNNING:
             return self.refuse(request, OVERLOADED, f"{MAX_RUNNING} calls are running")
         key = request.src, request.number
-        task = asyncio.get_running_loop().create_task(self._work(request, served, args, named, context))
-        self._running[key] = task, served, isinstance(request, OnceRequest)
-
-        def done(_: object) -> None:
-            del self._running[key]
-            self._ends.pop(task, None)
-            if task.cancelled():                             # perhaps before it began
-                request.refuse(CANCELLED, f"{served.spec.label} was cancelled")
-        task.add_done_callback(done)
-        self._cancel_at(task, context.deadline_ns)
+        work = self._work(key, request, served, args, named, context)
+        work.send(None)                                      # up to BEGUN
+        self._running[key] = (asyncio.get_running_loop().create_task(work), served,
+                              request.__class__ is OnceRequest)
+        self._cancel_at(key, context.deadline_ns)
         return LATER
 
     async def _work(
-        self, request: Request | OnceRequest, served: Served, args: Any, named: Any, context: CallContext,
+        self, key: CallKey, request: Request | OnceRequest, served: Served, args: Any, named: Any, context: CallContext,
     ) -> None:
-        CURRENT.set(context)
+        """A call that runs as a task. Its first step is done before there is a task, so that one that is cancelled
+        before its turn ends here as well."""
         try:
+            await BEGUN
+            CURRENT.set(context)
             data = self.encoded(served, await served.function(*args, **named))
+        except asyncio.CancelledError:
+            request.refuse(CANCELLED, f"{served.spec.label} was cancelled")
+            raise
         except Exception as error:                           # noqa: BLE001  of the application
             self.raised(request, served, error)
         else:
             request.answer(data)
+        finally:
+            self._running.pop(key, None)
+            self._ends.pop(key, None)
 
-    def _cancel_at(self, task: asyncio.Task[None], deadline_ns: int) -> None:
+    def _cancel_at(self, key: CallKey, deadline_ns: int) -> None:
         """Cancel a task at its deadline; one timer serves all, as most tasks end long before."""
         if deadline_ns < NEVER_NS >> 1:
-            self._ends[task] = deadline_ns
+            self._ends[key] = deadline_ns
             if deadline_ns < self._sweep_ns:
                 self._sweep_at(deadline_ns)
 
@@ -422,10 +437,12 @@ class AsyncServices(BaseServices):
         self._sweeper, self._sweep_ns, connection = None, NEVER_NS, self._connection
         assert connection is not None, "a request came by it"
         now_ns, soonest_ns = connection.clock_ns(), NEVER_NS
-        for task, end_ns in list(self._ends.items()):
+        for key, end_ns in list(self._ends.items()):
             if end_ns <= now_ns:
-                del self._ends[task]
-                task.cancel()
+                del self._ends[key]
+                for found in (self._running.get(key), self._streams.get(key)):
+                    if found is not None:
+                        found[0].cancel()
             else:
                 soonest_ns = min(soonest_ns, end_ns)
         if self._ends:
@@ -447,10 +464,10 @@ class AsyncServices(BaseServices):
         stream = StreamTask(self, served, items, window)
         task = asyncio.get_running_loop().create_task(stream.run(context))
         self._streams[key] = task, stream
-        self._cancel_at(task, context.deadline_ns)
+        self._cancel_at(key, context.deadline_ns)
 
         def done(_: object) -> None:
-            self._ends.pop(task, None)
+            self._ends.pop(key, None)
             if task.cancelled():
                 stream.cancelled()
         task.add_done_callback(done)

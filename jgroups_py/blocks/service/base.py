@@ -82,6 +82,7 @@ MAX_RUNNING = 1000                          # coroutines of calls that run at on
 MAX_STREAMS = 1000                          # streams that are open at once
 MAX_ABANDONED = 1000                        # calls that are cancelled when their members are back
 WINDOW = 64                                 # items of a stream that a reader takes at a time
+NONE_NAMED: dict[str, Any] = {}             # arguments by name, in the short way
 RETRY_NS = millis(100)                      # until what could not be queued is tried again
 REFUSALS: dict[str, Callable[[str], RequestError]] = {
     NO_METHOD: NoMethodError, BAD_ARGUMENTS: ArgumentsError, OVERLOADED: OverloadedError,
@@ -129,8 +130,8 @@ class TypedAnswers(Generic[R]):
 class Served:
     """A method that is served. coroutine: its implementation is one; instance: of the service.
 
-    decode: of the arguments, if the method can be called in the short way: all of them by place, no coroutine, no
-    stream, not once; else None.
+    decode: of the arguments, if the method can be called in the short way: all of them by place, no stream, not once;
+    else None.
     """
 
     spec: MethodSpec
@@ -300,7 +301,7 @@ class BaseServices:
         if coroutine and not self.takes_coroutines:
             raise ConfigError(f"{type(service).__name__}.{spec.name} is a coroutine: a service on a JChannel has "
                               "methods that are declared with `def`, and streams that are Iterators")
-        plain = not (coroutine or spec.stream or spec.options.once or spec.arguments.optional)
+        plain = not (spec.stream or spec.options.once or spec.arguments.optional)
         return Served(spec, function, coroutine, service, spec.arguments.decode_required if plain else None)
 
     def _announce_soon(self) -> None:
@@ -387,6 +388,9 @@ class BaseServices:
                 pass
             else:
                 self._in_short += 1
+                if served.coroutine:
+                    return self.start(request, served, args, NONE_NAMED, self._context(
+                        request, int.from_bytes(payload[9:CALL_HEAD.size], "big")))
                 token = CURRENT.set(self.context_of(request))
                 try:
                     data = served.spec.result.encode(served.function(*args))

@@ -254,11 +254,13 @@ class Participating:
                 await asyncio.sleep(0.05)
 
     async def lost(self, partition: int, grant: OwnerGrant) -> None:
-        """Finish, which takes a while."""
+        """Finish, which takes a while; a member that leaves has its tasks cancelled, and this one ends then."""
         if self.told.get(grant.fence) != partition:
             self.run.fails("A6", f"`lost` of {self.name} is called for partition {partition}, of which it was not told")
-        await asyncio.sleep(self.rng.choice(FINISH_S))
-        self.told.pop(grant.fence, None)
+        try:
+            await asyncio.sleep(self.rng.choice(FINISH_S))
+        finally:
+            self.told.pop(grant.fence, None)
 
     # --- operations ---------------------------------------------------------------------------------------------------
 
