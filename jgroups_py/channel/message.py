@@ -1,6 +1,7 @@
 """What an application sends and receives: one Message, or a MessageBatch."""
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -131,7 +132,7 @@ class OrderedMessage(Message):
 
 class MessageBatch:
     """Messages with one source, destination, flags and headers, in order. Iterating makes Messages; `payloads`
-    costs nothing."""
+    costs nothing; `buffer` and `lengths` are for libraries that take columns, such as numpy and Arrow."""
 
     __slots__ = ("_batch", "headers")
 
@@ -153,6 +154,27 @@ class MessageBatch:
     def payloads(self) -> tuple[bytes, ...]:
         """One bytes object a message."""
         return self._batch.payloads
+
+    def buffer(self) -> memoryview:
+        """All payloads, one behind the other, as read-only bytes.
+
+        They are joined at each call, with a single copy; one payload alone is not copied.
+        """
+        payloads = self._batch.payloads
+        return memoryview(payloads[0] if len(payloads) == 1 else b"".join(payloads))
+
+    def lengths(self) -> memoryview:
+        """The length of each payload, as read-only unsigned ints of 32 bits (format "I"); `numpy.asarray` and
+        `pyarrow.py_buffer` take it without a copy.
+
+        >>> from jgroups_py.testing.bench import multicast
+        >>> batch = MessageBatch(multicast("A", b"ab", b"", b"cde"))
+        >>> bytes(batch.buffer()), batch.lengths().tolist()
+        (b'abcde', [2, 0, 3])
+        """
+        batch, count = self._batch, len(self)
+        lengths = array("I", (batch.length,)) * count if batch.length >= 0 else array("I", map(len, batch.payloads))
+        return memoryview(lengths).toreadonly()
 
     @property
     def flags(self) -> Flag:
