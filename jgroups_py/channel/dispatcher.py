@@ -105,6 +105,7 @@ class Dispatcher:
 
     COUNTERS = declare(
         counter("delivered", "Messages given to the receiver."),
+        counter("delivered_bytes", "Their payload bytes."),
         counter("receiver_exceptions", "Exceptions that methods of the receiver raised."),
         drop("undelivered_at_close", "Messages that the receiver had not been given when the channel closed."),
         drop("for_no_block", "Messages of building blocks (rpc, ...) that this member does not run."),
@@ -288,6 +289,7 @@ class Dispatcher:
         if self.is_for_none(batch):
             return self._inbox.handled(cost_of(output))
         self.counters.add("delivered", len(batch.payloads))
+        self.counters.add("delivered_bytes", batch.nbytes)
         if "receive_batch" in self._methods:
             self.call("receive_batch", MessageBatch(batch))
             self._inbox.handled(cost_of(output))

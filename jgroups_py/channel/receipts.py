@@ -493,7 +493,7 @@ class Receipts(Block):
         try:
             self._connection.sends.put_event(SendUntil(ticket, sites, payload, headers, flags),
                                              len(payload) + MESSAGE_COST, timeout,
-                                             multicast=not flags & NO_FC, may_overdraw=True)
+                                             multicast=not flags & NO_FC, may_overdraw=True, payload_bytes=len(payload))
         except BaseException:
             self._waiting.pop(ticket, None)
             raise

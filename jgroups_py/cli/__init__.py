@@ -20,6 +20,7 @@ SUBCOMMANDS = {
     "site": ("site", "show the other sites of a running member, take them offline, online, or drain them"),
     "rpc": ("rpc", "compare the typed services that members of a running group offer"),
     "doctor": ("doctor", "find what keeps the members of a stack apart, on this host or between two"),
+    "top": ("top", "follow all members of the group and of other sites in a live table"),
     "bundle": ("bundle", "collect what a bug report needs from a running member"),
     "ops": ("ops", "write alert rules, a scrape configuration and a dashboard for operators"),
     "keys": ("keys", "make, show, trust, revoke and rotate keys of ENCRYPT and AUTH"),

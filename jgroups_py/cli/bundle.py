@@ -20,8 +20,8 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from pathlib import Path
 from typing import Any
 
-from jgroups_py.cli.control_client import VARIABLE, add_control_argument, wrong
-from jgroups_py.cli.running_member import ControlledMember, Facts, HttpMember, RunningMember
+from jgroups_py.cli.control_client import wrong
+from jgroups_py.cli.running_member import WHICH_MEMBER, Facts, RunningMember, add_member_arguments, chosen_member
 from jgroups_py.cli.showing import show
 from jgroups_py.model.errors import ChannelError, ConfigError
 from jgroups_py.ops.masking import masked
@@ -40,10 +40,7 @@ def add_parser(subparsers: Any) -> None:
     parser: ArgumentParser = subparsers.add_parser(
         "bundle", help="collect what a bug report needs from a running member", description=__doc__,
         formatter_class=RawDescriptionHelpFormatter)
-    add_control_argument(parser)
-    parser.add_argument("--http", metavar="URL", help="ask the member's HTTP endpoint instead: http://HOST:PORT, "
-                        "https://HOST:PORT or unix:PATH")
-    parser.add_argument("--http-token-file", metavar="FILE", type=Path, help="with the token of the endpoint")
+    add_member_arguments(parser)
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="the archive to write (zip)")
     parser.set_defaults(run=run)
 
@@ -51,13 +48,11 @@ def add_parser(subparsers: Any) -> None:
 def run(args: Namespace) -> int:
     """Write the archive; 2 if no member answers, or the file cannot be written."""
     if not args.control and not args.http:
-        return wrong("bundle", f"no member is named: give --control PATH or --http URL, or set {VARIABLE} in the "
-                     "environment")
+        return wrong("bundle", WHICH_MEMBER)
     if os.path.lexists(args.output):
         return wrong("bundle", f"{args.output} exists; name another file, or remove it")
     try:
-        member = HttpMember(args.http, args.http_token_file) if args.http else ControlledMember(args.control)
-        documents = collected(member)
+        documents = collected(chosen_member(args))
         archive = packed(documents)
         write(args.output, archive)
     except (ChannelError, ConfigError) as error:

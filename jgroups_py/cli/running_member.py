@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
@@ -11,6 +12,7 @@ from time import monotonic
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from jgroups_py.cli.control_client import VARIABLE, add_control_argument
 from jgroups_py.model.errors import ChannelError, ConfigError
 from jgroups_py.ops.control import ask
 
@@ -22,6 +24,24 @@ LEAST_SECONDS = 0.05
 PATHS = {"config": "/v1/config", "survey": "/v1/cluster", "members": "/v1/members", "stats": "/v1/stats",
          "status": "/v1/sites"}
 """Command of the control socket -> the path that answers the same over HTTP."""
+WHICH_MEMBER = f"no member is named: give --control PATH or --http URL, or set {VARIABLE} in the environment"
+
+
+def add_member_arguments(parser: ArgumentParser) -> None:
+    """Add --control PATH, --http URL and --http-token-file FILE."""
+    add_control_argument(parser)
+    parser.add_argument("--http", metavar="URL", help="ask the member's HTTP endpoint instead: http://HOST:PORT, "
+                        "https://HOST:PORT or unix:PATH")
+    parser.add_argument("--http-token-file", metavar="FILE", type=Path, help="with the token of the endpoint")
+
+
+def chosen_member(args: Namespace) -> RunningMember:
+    """The member that the arguments name.
+
+    Raises:
+        ConfigError: the URL is none, or the token's file cannot be read.
+    """
+    return HttpMember(args.http, args.http_token_file) if args.http else ControlledMember(args.control)
 
 
 class RunningMember(Protocol):

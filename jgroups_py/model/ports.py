@@ -103,6 +103,14 @@ class ViewSource(ABC):
         """The installed view, None before the first and after the last."""
 
 
+class SuspicionTable(ABC):
+    """Which members are suspected of having failed."""
+
+    @abstractmethod
+    def suspected_members(self) -> tuple[Address, ...]:
+        """Members of the view under suspicion: verified at this moment, or about to be excluded."""
+
+
 class ReleaseTable(ABC):
     """Which releases members run."""
 

@@ -27,7 +27,7 @@ from jgroups_py.model.batch import Batch, Flag
 from jgroups_py.model.counters import counter, declare, drop, table
 from jgroups_py.model.errors import NotConnectedError
 from jgroups_py.model.outputs import Deliver, GlobalViewInstalled, Output
-from jgroups_py.model.ports import SiteReporter, ViewSource
+from jgroups_py.model.ports import MemberTable, SiteReporter, SuspicionTable, ViewSource
 from jgroups_py.model.units import seconds
 from jgroups_py.model.view import GlobalView
 from jgroups_py.node.node import Node
@@ -42,6 +42,7 @@ FRESH_SECONDS = 0.5
 STUCK_SECONDS = 1.0                         # for which a receiver with messages waiting has handled none
 MOST_MEMBERS = 256
 MOST_ANSWERS = 20                           # a second
+MOST_SUSPECTS = 16                          # that an answer names
 QUESTION = b"summary"
 FLAGS = int(Flag.OOB | Flag.NO_FC)
 
@@ -239,8 +240,10 @@ class Survey(Block):
         reporter: SiteReporter | None = node.local.find(SiteReporter)
         report = None if reporter is None else reporter.site_report()
         connection = self._connection
-        backlog, stuck_ns = 0, 0
+        backlog, stuck_ns, sent, sent_bytes, delivered_bytes = 0, 0, 0, 0, 0
         if isinstance(connection, Session):
+            sent, sent_bytes = connection.sends.sent, connection.sends.payload_bytes
+            delivered_bytes = int(connection.dispatcher.counters.get("delivered_bytes", 0))
             backlog = connection.inbox.backlog_bytes
             stuck_ns = connection.now_ns - self._moved_ns if backlog else 0
         return {
@@ -249,6 +252,8 @@ class Survey(Block):
             "coordinator": view is not None and view.coordinator == node.me,
             "relay": bool(report and report["is_relay"]), "delivered": max(0, self._handled), "backlog_bytes": backlog,
             "stuck_seconds": round(stuck_ns / seconds(1), 1), "kept_back_bytes": node.pending_bytes(),
+            "sent": sent, "sent_bytes": sent_bytes, "delivered_bytes": delivered_bytes,
+            "suspects": [member.raw.hex() for member in suspected_by(node)[:MOST_SUSPECTS]],
             "sites": {} if report is None or not report["is_relay"] else {
                 site: {name: figures[name] for name in ("status", "numbered", "acknowledged", "held", "lost")}
                 for site, figures in report["sites"].items()}}
@@ -257,6 +262,12 @@ class Survey(Block):
         came = dict(survey.came)                             # the loop may add to it
         members = [self._member(survey, came.get(member), member, site) for member, site in survey.asked.items()]
         last = max([survey.began, *(when for _, when in came.values())])
+        accusers: dict[str, list[str]] = {}
+        for member in members:
+            for suspect in member.pop("suspects", ()):
+                accusers.setdefault(suspect, []).append(member["name"])
+        for member in members:
+            member["suspected_by"] = accusers.get(member["uuid"], [])
         there = [member for member in members if "view" in member]
         by_site: dict[str | None, list[Facts]] = {}
         for member in there:
@@ -282,3 +293,14 @@ class Survey(Block):
         return {**facts, "state": "blocked" if is_blocked else "alive", **answer,
                 "rtt_ms": round(1000 * (when - survey.began), 1),
                 "clock_offset_ms": round(1000 * (answer["clock"] - (survey.began + when) / 2), 1)}
+
+
+def suspected_by(node: Node) -> list[Address]:
+    """The members that a member suspects: of VERIFY_SUSPECT, and of SWIM without views."""
+    suspicions: SuspicionTable | None = node.local.find(SuspicionTable)
+    table: MemberTable | None = node.local.find(MemberTable)
+    found = dict.fromkeys(() if suspicions is None else suspicions.suspected_members())
+    for member in () if table is None else table.known_members():
+        if member.state == "suspect":
+            found.setdefault(member.address)
+    return list(found)

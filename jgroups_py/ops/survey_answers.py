@@ -34,6 +34,13 @@ KINDS: dict[str, Callable[[Any], bool]] = {
 }
 """Field of an answer -> the check of its value. Further fields of later versions are ignored."""
 
+LATER: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("sent", "sent_bytes", "delivered_bytes"),
+                    lambda value: _is_number(value) and isinstance(value, int)),
+    "suspects": lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value),
+}
+"""Likewise, of fields that members of earlier versions leave out."""
+
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST   # nor nan
@@ -49,4 +56,6 @@ def parsed_answer(batch: Batch) -> Facts | None:
         return None
     if not isinstance(found, dict) or not all(name in found and holds(found[name]) for name, holds in KINDS.items()):
         return None
-    return {name: found[name] for name in KINDS}
+    if not all(holds(found[name]) for name, holds in LATER.items() if name in found):
+        return None
+    return {name: found[name] for name in (*KINDS, *LATER) if name in found}

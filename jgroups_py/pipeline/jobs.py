@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jgroups_py.pipeline import seqno_ranges, timeline, traffic
-from jgroups_py.pipeline.audit.judge import judge
+from jgroups_py.pipeline.audit.judge import judge, sent
 from jgroups_py.pipeline.audit.missing import missing
 from jgroups_py.pipeline.job import Job, JobOptions
 from jgroups_py.pipeline.lag import digest as lag_digest
@@ -17,7 +17,8 @@ from jgroups_py.pipeline.lag.tables import tables as lag_tables
 def _audit_tables(state: Any, options: JobOptions) -> Mapping[str, Any]:
     spans = seqno_ranges.fold(state)
     pairs, findings = judge(spans, options.settle_ns)
-    return {"pairs": pairs, "findings": findings, "missing": missing(spans, options.settle_ns)}
+    return {"pairs": pairs, "findings": findings, "sent": sent(spans),
+            "missing": missing(spans, options.settle_ns)}
 
 
 JOBS: dict[str, Job] = {job.name: job for job in (

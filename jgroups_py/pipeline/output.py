@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from jgroups_py.model.errors import ConfigError
 from jgroups_py.pipeline.audit.judge import CLEAN, COUNTS, totals, verdict
 from jgroups_py.pipeline.jobs import JOBS
 from jgroups_py.pipeline.report import page
@@ -23,16 +24,32 @@ SHOWN = {"lag": ("lag_summary", "clocks"), "timeline": ("views", "gaps"), "traff
 """Job -> its tables that are short enough for the document."""
 
 
-def write(out: Path, job: str, tables: Mapping[str, Any], title: str = "What the group recorded") -> dict[str, Any]:
-    """Write the tables of a job, its document and the page; returns the document."""
+def write(
+    out: Path, job: str, tables: Mapping[str, Any], title: str = "What the group recorded", other: Path | None = None,
+) -> dict[str, Any]:
+    """Write the tables of a job, its document and the page; returns the document.
+
+    other: the folder of another run's output, with which the page compares this one.
+    """
     folder = out / job
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         publish(folder / f"{name}.parquet", lambda path, table=table: pq.write_table(table, path))
     found = document(job, tables)
     publish(folder / DOCUMENT, lambda path: path.write_text(json.dumps(found, indent=1)))
-    publish(out / REPORT, lambda path: path.write_text(page(read(out), title), encoding="utf-8"))
+    compared = (None, "") if other is None else (read(other), other.name or str(other))
+    publish(out / REPORT, lambda path: path.write_text(page(read(out), title, *compared), encoding="utf-8"))
     return found
+
+
+def check_other(other: Path | None) -> None:
+    """Refuse a folder to compare with that has no output.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if other is not None and not any((other / job / DOCUMENT).is_file() for job in JOBS):
+        raise ConfigError(f"--compare {other}: no output of `jgroups archive report` or `jgroups pipeline` is there")
 
 
 def publish(path: Path, writes: Any) -> None:
@@ -56,6 +73,7 @@ def document(job: str, tables: Mapping[str, Any]) -> dict[str, Any]:
     if job == "audit":
         sums, missing = totals(tables["pairs"]), tables["missing"].to_pylist()
         found = verdict(sums, bool(missing))
+        sums["sent"] = sum(tables["sent"].column("messages").to_pylist())
         return {"job": job, "ok": found == CLEAN, "verdict": found, "totals": sums, "missing": missing,
                 "pairs": pairs(tables["pairs"]), "findings": tables["findings"].to_pylist()}
     return {"job": job, **{name: tables[name].to_pylist() for name in SHOWN.get(job, tables)}}

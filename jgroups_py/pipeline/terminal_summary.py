@@ -4,9 +4,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jgroups_py.pipeline.audit.judge import CLEAN, COUNTS, FAULTY, INCOMPLETE
+from jgroups_py.pipeline.audit.judge import CLEAN, COUNTS, FAULTS, FAULTY, INCOMPLETE
 
-ALWAYS = ("sent", "delivered", "lost", "duplicated", "out_of_order")
+ALWAYS = ("expected", "delivered", "lost", "duplicated", "out_of_order")
 HEADS = {"duplicated": "twice", "out_of_order": "disorder", "declared_lost": "declared", "other_set": "other set",
          "not_sent": "not sent"}
 
@@ -22,10 +22,14 @@ def as_lines(found: Mapping[str, Any], shown_findings: int = 0) -> list[str]:
     lines += [row.format(*name, *(pair[count] for count in shown))
               for name, pair in zip(names, found["pairs"], strict=True)]
     lines.append(row.format("all", "", *(found["totals"][name] for name in shown)))
+    sent, expected = found["totals"]["sent"], found["totals"]["expected"]
+    lines.append(f"{sent:,} messages were sent, each expected once at every member that it is for: {expected:,} "
+                 "deliveries")
     lines += [f"record missing: {member_of(line)}: {line['text']}" for line in found["missing"]]
     if not shown_findings:
         return [*lines, f"audit: {verdict_of(found)}"]
-    lines += map(finding_line, found["findings"][:shown_findings])
+    lines += map(finding_line, sorted(found["findings"], key=lambda line: (
+        line["fault"] not in FAULTS, line["wall_ns"] or line["sent_ns"]))[:shown_findings])
     if left := len(found["findings"][shown_findings:]):
         lines.append(f"... and {left:,} more findings (--json prints all, --out writes them and a report)")
     return [*lines, f"audit: {verdict_of(found, 'above')}"]
@@ -53,7 +57,8 @@ def verdict_of(found: Mapping[str, Any], where: str = "in the report") -> str:
                 f"missing for {named}")
     if found["verdict"] == FAULTY:
         also = f"; also, records are missing: {named}" if named else ""
-        return f"FAULTS FOUND, {len(found['findings'])} findings, each with its range {where}{also}"
+        number = sum(line["fault"] in FAULTS for line in found["findings"])
+        return f"FAULTS FOUND, {number:,} findings, each with its range {where}{not_arrived(found)}{also}"
     return f"everything arrived once and in order, the same everywhere{not_arrived(found)}"
 
 

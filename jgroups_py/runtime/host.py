@@ -77,6 +77,8 @@ class Host:
         figure("send_queue_bytes", "Bytes that wait in the send queue, with what they cost besides."),
         figure("backlog_bytes", "Bytes received that the application has not taken yet."),
         figure("messages_queued", "Messages that were ever sent by the application."),
+        figure("payload_bytes_sent", "Payload bytes that were ever sent by the application, without those in the send "
+                                     "queue."),
         figure("kept_back_bytes", "Bytes that the application sent and the layers keep back: no credit, or a view "
                                   "change."),
     )
@@ -478,5 +480,6 @@ class Host:
             found.setdefault("ARCHIVE", {}).update(figures)
         found["channel"] = {"send_queue_bytes": self.sends.nbytes, "backlog_bytes": self.inbox.backlog_bytes,
                             "messages_queued": self.sends.sent, "kept_back_bytes": node.pending_bytes(),
+                            "payload_bytes_sent": self.sends.payload_bytes,
                             **self.counters}
         return found

@@ -109,6 +109,7 @@ class SendQueue:
         self._queued = queued
         self.counted_bytes = 0                               # as `nbytes`, without what is in the intake
         self._sent = 0                                       # likewise
+        self.payload_bytes = 0                               # of what was taken, and of messages in events
         self.uncounted: list[bytes] = []                     # what is in the intake
         self.intake = Intake(self.uncounted.append, self._tell)
         self._intake_bytes = 0                               # what is granted to the intake at once
@@ -248,11 +249,13 @@ class SendQueue:
 
     def put_event(
         self, event: Event, nbytes: int, timeout: float | None, *, multicast: bool = False, may_overdraw: bool = False,
+        payload_bytes: int | None = None,
     ) -> None:
         """Queue an event for the stack, in order with the messages; one of `nbytes` > 0 is admitted as a message is.
 
         multicast: it carries a message to all members, for which there may be too few receivers. may_overdraw: as `put`
-        does for the thread of the callbacks; not for the chunks of a state, which would fill the memory.
+        does for the thread of the callbacks; not for the chunks of a state, which would fill the memory. payload_bytes:
+        of the application's message that it carries, which counts as sent; None: it carries none.
         """
         with self._lock:
             if self.uncounted:
@@ -264,6 +267,9 @@ class SendQueue:
             self._items.append((event, nbytes + MESSAGE_COST))
             idle = not self.counted_bytes
             self.counted_bytes += nbytes + MESSAGE_COST
+            if payload_bytes is not None:
+                self._sent += 1
+                self.payload_bytes += payload_bytes
         if idle:
             self._queued()
 
@@ -423,6 +429,7 @@ class SendQueue:
                 item = items.popleft()
                 if isinstance(item, QueuedBatch):
                     nbytes += item.nbytes
+                    self.payload_bytes += item.nbytes - MESSAGE_COST * len(item.payloads)
                     self._close_batch(item)
                 else:
                     nbytes += item[1]

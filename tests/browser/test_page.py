@@ -168,7 +168,7 @@ def test_a_relay_is_killed_and_the_bridge_cut_by_keyboard_and_nothing_is_lost(ch
     totals = next(line for line in demo.lines if line.startswith("all ")).split()
     shown = {row.locator("th").inner_text(): row.locator("td").inner_text().replace(",", "")
              for row in page.locator("#result tr").all()}
-    assert [shown[name] for name in ("sent", "received", "lost", "duplicated", "out of order")] == totals[1:]
+    assert [shown[name] for name in ("expected", "received", "lost", "duplicated", "out of order")] == totals[1:]
     assert (page.locator("[data-key=lost]").inner_text(), page.locator("[data-key=twice]").inner_text()) == ("0", "0")
     assert (watched.faults, watched.origins) == ([], {demo.url.partition("/#")[0]})
     assert demo.interrupt() == 0

@@ -103,7 +103,7 @@ class Gossip(Standalone):
         if not 0 <= ratio <= 1:
             raise ValueError(f"a ratio of {ratio} is not within 0 to 1")
         headers = () if topic is None else (topic_header(topic),)
-        self._running().sends.put_event(Broadcast(data, headers, ratio), len(data), None)
+        self._running().sends.put_event(Broadcast(data, headers, ratio), len(data), None, payload_bytes=len(data))
 
     def broadcast_subset(self, payload: Any, topic: str | int | None = None) -> None:
         """Send to a random share of these peers, `subset_ratio`, rounded up: a new sample each time."""

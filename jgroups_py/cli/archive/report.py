@@ -19,6 +19,8 @@ def add_arguments(parser: ArgumentParser, verb: str) -> None:
         parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for tables and page")
         parser.add_argument("--jobs", type=names, default=list(NAMES), metavar="JOB,JOB",
                             help=f"which of {', '.join(NAMES)} (default: all)")
+        parser.add_argument("--compare", type=Path, metavar="OTHER",
+                            help="the --out of another run: the page shows the figures of both, and their difference")
     else:
         parser.add_argument("--out", type=Path, metavar="DIR",
                             help="folder for tables and page (default: they are not written)")
@@ -47,16 +49,18 @@ def report(args: Namespace) -> int:
     from jgroups_py.archive.encryption import keys_of
     from jgroups_py.pipeline.jobs import JOBS
     from jgroups_py.pipeline.local import run_local
-    from jgroups_py.pipeline.output import document, write
+    from jgroups_py.pipeline.output import check_other, document, write
     from jgroups_py.pipeline.scan import check_archive
     from jgroups_py.pipeline.time_range import auto_window
+    other = getattr(args, "compare", None)
     check_archive(args.directory)
+    check_other(other)
     began, keys = time.monotonic(), keys_of(args.key_file)
     chosen = options(args, args.window or auto_window(args.directory, keys))
     found: dict[str, dict[str, Any]] = {}
     for name in ["audit"] if args.verb == "audit" else args.jobs:
         with progress(name, args.json) as reported:
             tables = run_local(args.directory, JOBS[name], chosen, reported, keys)
-        found[name] = document(name, tables) if args.out is None else write(args.out, name, tables)
+        found[name] = document(name, tables) if args.out is None else write(args.out, name, tables, other=other)
     return print_results(found, "audit" if args.verb == "audit" else None, args.out, time.monotonic() - began,
                          args.json, 0 if args.out is not None else SHOWN_FINDINGS)

@@ -20,7 +20,7 @@ def verdict(director: Director) -> dict[str, Any]:
     copies = [copy_of(director, member) for member in up if "#" not in member.tag]
     answers = answers_of(director)
     totals = {name: sum(row[name] for row in pairs)
-              for name in ("sent", "received", "lost", "duplicated", "out_of_order")}
+              for name in ("expected", "received", "lost", "duplicated", "out_of_order")}
     foreign = sum(member.report["foreign"] for member in up if member.report)
     forgiven = [event for event in director.reported if event["event"] == "unreachable" and director.was_cut]
     unreachable = answers["lost"] if forgiven else 0         # guarantee R6: they arrive, or are reported
@@ -45,7 +45,7 @@ def rows_of(origin: DemoMember, receivers: list[DemoMember]) -> list[dict[str, A
         if "#" in member.tag:                                 # it counts from the first message it could see
             sent -= min(sent, sent_before(origin, member, sent) if tally.first is None else tally.first)
         rows.append({"origin": origin.tag, "origin_site": origin.site, "receiver": member.tag,
-                     "receiver_site": member.site, "sent": sent, "received": tally.received,
+                     "receiver_site": member.site, "expected": sent, "received": tally.received,
                      "lost": max(0, sent - tally.received), "duplicated": tally.duplicated,
                      "out_of_order": tally.out_of_order})
     return rows
@@ -109,14 +109,15 @@ def with_gap(director: Director, number: int) -> dict[str, Any]:
 
 def as_lines(result: dict[str, Any]) -> list[str]:
     """The document as lines of text."""
-    lines = ["", f"{'origin':<10}{'receiver':<10}{'sent':>8}{'received':>10}{'lost':>6}{'twice':>7}{'disorder':>10}"]
+    lines = ["", f"{'origin':<10}{'receiver':<10}{'expected':>9}{'received':>10}{'lost':>6}{'twice':>7}"
+             f"{'disorder':>10}"]
     for row in result["pairs"]:
         lines.append(f"{row['origin']}@{row['origin_site']:<{9 - len(row['origin'])}}"
                      f"{row['receiver']}@{row['receiver_site']:<{9 - len(row['receiver'])}}"
-                     f"{row['sent']:>7}{row['received']:>10}{row['lost']:>6}{row['duplicated']:>7}"
+                     f"{row['expected']:>8}{row['received']:>10}{row['lost']:>6}{row['duplicated']:>7}"
                      f"{row['out_of_order']:>10}")
     totals, answers = result["totals"], result["answers"]
-    lines.append(f"{'all':<20}{totals['sent']:>8}{totals['received']:>10}{totals['lost']:>6}{totals['duplicated']:>7}"
+    lines.append(f"{'all':<20}{totals['expected']:>9}{totals['received']:>10}{totals['lost']:>6}{totals['duplicated']:>7}"
                  f"{totals['out_of_order']:>10}")
     if "from" in answers:
         lines.append(f"{'unicasts ' + answers['from'] + ' to ' + answers['to']:<20}{answers['sent']:>8}"

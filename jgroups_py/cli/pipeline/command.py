@@ -41,6 +41,8 @@ def add_parser(subparsers: Any) -> None:
         job.add_argument("archive", type=Path, help="the archive's folder")
         add_key_file(job)
         add_common(job)
+        job.add_argument("--compare", type=Path, metavar="OTHER",
+                         help="the --out of another run: the page shows the figures of both, and their difference")
         job.set_defaults(run=run, job=name)
         _add_stream(job)
     farm.add_parser(jobs)
@@ -68,8 +70,10 @@ def run(args: Namespace) -> int:
 def _run(args: Namespace) -> int:
     from jgroups_py.archive.encryption import keys_of
     from jgroups_py.pipeline import jobs, session
+    from jgroups_py.pipeline.output import check_other
     from jgroups_py.pipeline.scan import all_segments, check_archive
     check_archive(args.archive)
+    check_other(args.compare)
     all_segments(args.archive, keys_of(args.key_file))          # a missing key is told before Spark starts
     began = time.monotonic()
     spark = session.start(args.master, f"jgroups {args.job}")
@@ -98,7 +102,7 @@ def batch(spark: SparkSession, args: Namespace, name: str) -> dict[str, Any]:
     with progress(name, args.json) as report:
         tables = run_batch(spark, args.archive, jobs.JOBS[name], options(args, auto_window(args.archive, keys)), report,
                            keys)
-    return write(args.out, name, tables)
+    return write(args.out, name, tables, other=args.compare)
 
 
 def print_line(line: str) -> None:

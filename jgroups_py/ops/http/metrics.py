@@ -113,6 +113,10 @@ def _traffic(report: MemberReport) -> list[Metric]:
     return [
         _counted("jgroups_messages_queued_total", "Messages that the application sent.", channel, "messages_queued"),
         _counted("jgroups_messages_delivered_total", "Messages given to the receiver.", channel, "delivered"),
+        _counted("jgroups_payload_sent_bytes_total", "Payload bytes that the application sent.", channel,
+                 "payload_bytes_sent"),
+        _counted("jgroups_payload_delivered_bytes_total", "Payload bytes given to the receiver.", channel,
+                 "delivered_bytes"),
         of_nets("jgroups_frames_sent_total", "Frames sent.", "frames_sent"),
         of_nets("jgroups_frames_received_total", "Frames received.", "frames_received"),
         of_nets("jgroups_network_sent_bytes_total", "Bytes of frames sent.", "bytes_sent"),

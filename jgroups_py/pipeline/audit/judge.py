@@ -22,12 +22,13 @@ from jgroups_py.windows.ranges import Range, Ranges
 SETTLE_NS = NS_PER_S
 UNRELIABLE = ("unreliable", MQTT)
 """Streams of which receivers may miss messages: nobody promised them, or (mqtt) they want some topics alone."""
-COUNTS = ("sent", "delivered", "lost", "duplicated", "out_of_order", "declared_lost", "skipped", "pending",
+COUNTS = ("expected", "delivered", "lost", "duplicated", "out_of_order", "declared_lost", "skipped", "pending",
           "unrecorded", "not_sent", "other_set")
-"""Messages of each pair. sent: those due to the receiver; sent = delivered + lost + declared_lost + skipped + pending +
-unrecorded. skipped: they reached the member, but FLOW dropped them for its slow application, which got only their
-number; unrecorded: the receiver's recorder dropped them. not_sent: delivered, but absent from the complete record of
-the origin. other_set: the other members that went through the same two views delivered them, this one did not (S5)."""
+"""Messages of each pair. expected: those due to the receiver, so a message counts once for each of its receivers;
+expected = delivered + lost + declared_lost + skipped + pending + unrecorded. skipped: they reached the member, but FLOW
+dropped them for its slow application, which got only their number; unrecorded: the receiver's recorder dropped them.
+not_sent: delivered, but absent from the complete record of the origin. other_set: the other members that went through
+the same two views delivered them, this one did not (S5)."""
 CLEAN, INCOMPLETE, FAULTY = "clean", "incomplete", "faulty"
 FAULTS = ("lost", "duplicated", "out_of_order", "not_sent", "other_set")
 
@@ -38,13 +39,16 @@ PAIRS = pa.schema([*_PAIR, pa.field("origin_tag", pa.string()), pa.field("receiv
 FINDINGS = pa.schema([
     pa.field("fault", pa.string()), pa.field("guarantee", pa.string()), *_PAIR, pa.field("view_id", pa.string()),
     pa.field("first", pa.int64()), pa.field("stop", pa.int64()), pa.field("count", pa.int64()),
-    pa.field("wall_ns", pa.int64())])
+    pa.field("wall_ns", pa.int64()), pa.field("sent_ns", pa.int64())])
+SENT = pa.schema([*_PAIR[:6], pa.field("origin_tag", pa.string()), pa.field("messages", pa.int64()),
+                  pa.field("unrecorded", pa.int64())])
+"""A line for each numbering: how many different messages were sent, and of how many only deliveries are recorded."""
 
 
 @attrs.frozen
 class Finding:
     """A range of messages and what happened to it (one of COUNTS). wall_ns: time of the row that shows it, 0: no row
-    does."""
+    does. In FINDINGS also sent_ns: about when the first of them was sent (when its span began), 0: not recorded."""
 
     what: str
     guarantee: str
@@ -70,12 +74,38 @@ def judge(spans: Any, settle_ns: int = SETTLE_NS) -> tuple[Any, Any]:
                 continue
             lines = list(compare(traffic, receiver, world, due))
             lines += other_sets(traffic, receiver, sets)
-            origin = world.recorders.get(traffic.origin)
-            tags = {"origin_tag": origin.tag if origin else traffic.origin_name or traffic.origin[:6],
-                    "receiver_tag": receiver.tag}
+            tags = {"origin_tag": _tag(traffic, world), "receiver_tag": receiver.tag}
             pairs.append({**names, **tags, **_counts(traffic, receiver, due, lines)})
-            findings += [_as_line(names, line) for line in lines]
+            findings += [_as_line(names, line, sent_at(traffic, line.first)) for line in lines]
     return pa.Table.from_pylist(pairs, PAIRS), pa.Table.from_pylist(findings, FINDINGS)
+
+
+def sent(spans: Any) -> Any:
+    """SENT of a table of folded spans."""
+    found = spans_of(spans)
+    world = world_of(found)
+    lines = []
+    for traffic in traffics(found, world):
+        recorded = Ranges((span.first, span.stop) for span in traffic.sent)
+        delivered = Ranges((span.first, span.stop) for span in traffic.delivered)
+        origin = world.recorders.get(traffic.origin)
+        cluster = origin.cluster if origin else traffic.delivered[0].cluster if traffic.delivered else ""
+        lines.append({
+            "cluster": cluster, "origin_site": traffic.origin_site, "origin_name": traffic.origin_name,
+            "origin": traffic.origin, "stream": traffic.stream, "dest": traffic.dest,
+            "origin_tag": _tag(traffic, world), "messages": united([recorded, delivered]).total,
+            "unrecorded": without(delivered, recorded).total})
+    return pa.Table.from_pylist(lines, SENT)
+
+
+def sent_at(traffic: Traffic, number: int) -> int:
+    """When a message was sent, by the first row of the span that has it; 0: no row says so."""
+    return next((span.wall_ns for span in traffic.sent if span.first <= number < span.stop), 0)
+
+
+def _tag(traffic: Traffic, world: AuditedSystem) -> str:
+    origin = world.recorders.get(traffic.origin)
+    return origin.tag if origin else traffic.origin_name or traffic.origin[:6]
 
 
 def traffics(spans: Iterable[Span], world: AuditedSystem) -> list[Traffic]:
@@ -203,7 +233,7 @@ def _counts(traffic: Traffic, receiver: AuditedRecorder, due: Owed, lines: Itera
     for line in lines:
         counts[line.what] += line.stop - line.first
     got = traffic.received.get(receiver.incarnation, Delivered())
-    return {**counts, "sent": due.due.total + due.pending.total,
+    return {**counts, "expected": due.due.total + due.pending.total,
             "delivered": got.seen.total - got.skipped.total}
 
 
@@ -213,9 +243,9 @@ def _names(traffic: Traffic, receiver: AuditedRecorder) -> dict[str, str]:
             "receiver": receiver.member, "incarnation": receiver.incarnation}
 
 
-def _as_line(names: dict[str, str], line: Finding) -> dict[str, Any]:
+def _as_line(names: dict[str, str], line: Finding, sent_ns: int) -> dict[str, Any]:
     return {**names, "fault": line.what, "guarantee": line.guarantee, "view_id": line.view_id, "first": line.first,
-            "stop": line.stop, "count": line.stop - line.first, "wall_ns": line.wall_ns}
+            "stop": line.stop, "count": line.stop - line.first, "wall_ns": line.wall_ns, "sent_ns": sent_ns}
 
 
 def totals(pairs: Any) -> dict[str, int]:

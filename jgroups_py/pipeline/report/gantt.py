@@ -6,33 +6,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from jgroups_py.pipeline.report.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, duration, time_axis
+from jgroups_py.pipeline.report.svg import BOTTOM, LEFT, NARROW, TOP, Scale, duration, in_both_widths, time_axis
 
 LANE, BAR = 27, 19
-LETTER_WIDTH = 6.6
+LETTER_WIDTH = 7.2
 Line = Mapping[str, Any]
 
 
 class Lanes:
     """Lanes over time, drawn from top to bottom."""
 
-    def __init__(self, begin_ns: int, stop_s: float) -> None:
-        self.begin_ns, self.stop_s = begin_ns, stop_s
+    def __init__(self, begin_ns: int, scale: Scale) -> None:
+        self.begin_ns, self.scale = begin_ns, scale
         self.top = TOP
         self.parts: list[str] = []
 
-    def x(self, wall_s: float) -> float:
-        """The x coordinate of a time in seconds since the beginning."""
-        return LEFT + (WIDTH - LEFT - RIGHT) * min(1.0, max(0.0, wall_s / (self.stop_s or 1)))
-
     def at(self, wall_ns: int) -> float:
         """The x coordinate of a time of the wall clock."""
-        return self.x((wall_ns - self.begin_ns) / 1e9)
+        return self.scale.x((wall_ns - self.begin_ns) / 1e9)
 
     def lane(self, name: str, style: str = "name") -> None:
-        """Begin a lane with its name on the left."""
-        self.parts.append(f'<text class="{style}" x="{LEFT - 10}" y="{self.top + 14}" text-anchor="end">'
-                          f'{escape(name)}</text>')
+        """Begin a lane with its name on the left, as much of it as fits."""
+        room = int((self.scale.left - 12) / LETTER_WIDTH)
+        shown = name if len(name) <= room else name[:room - 1] + "…"
+        self.parts.append(f'<text class="{style}" x="{self.scale.left - 10}" y="{self.top + 14}" text-anchor="end">'
+                          f'{escape(shown)}<title>{escape(name)}</title></text>')
 
     def bar(self, first_ns: int, stop_ns: int, style: str, word: str, title: str) -> None:
         """Add a bar to the lane, labelled with as much of the word as fits."""
@@ -51,22 +49,36 @@ class Lanes:
                  f'<path class="crash" d="M{x - 5:.1f},{y - 5}l10,10m0,-10l-10,10"/>')
         self.parts.append(f"<g>{shape}<title>{escape(title)}</title></g>")
 
+    def diamond(self, wall_ns: int, ident: str, style: str, title: str) -> None:
+        """Mark a time in the lane; a link to `ident`, if there is one, leads to it."""
+        x, y = self.at(wall_ns), self.top + BAR / 2
+        name = f' id="{ident}"' if ident else ""
+        self.parts.append(f'<g{name} class="at {style}"><path d="M{x:.1f},{y - 7}l6,7l-6,7l-6,-7z"/>'
+                          f'<title>{escape(title)}</title></g>')
+
     def next(self, more: int = 0) -> None:
         """Go down to the next lane, `more` pixels further than usual."""
         self.top += LANE + more
 
     def __str__(self) -> str:
         height = self.top + BOTTOM
-        return (f'<svg viewBox="0 0 {WIDTH} {height}" role="img">'
-                f'{time_axis(self.x, self.stop_s, height)}{"".join(self.parts)}</svg>')
+        return (f'<svg viewBox="0 0 {self.scale.width} {height}" role="img">'
+                f'{time_axis(self.scale, height)}{"".join(self.parts)}</svg>')
 
 
 def view_timeline(
-    views: Sequence[Line], lives: Sequence[Line], incidents: Iterable[Line], begin_ns: int, stop_s: float,
-    colours: Mapping[str, int],
+    views: Sequence[Line], lives: Sequence[Line], incidents: Sequence[Line], begin_ns: int, stop_s: float,
+    colours: Mapping[str, int], findings: Sequence[Line] = (),
 ) -> str:
-    """Views, lives and incidents as one picture."""
-    lanes = Lanes(begin_ns, stop_s)
+    """Views, lives, incidents and findings as one picture. findings: {"wall_ns", "ident", "tone", "word"}."""
+    return in_both_widths(lambda width: _picture(
+        views, lives, incidents, Lanes(begin_ns, Scale(width, stop_s, LEFT)), colours, findings))
+
+
+def _picture(
+    views: Sequence[Line], lives: Sequence[Line], incidents: Iterable[Line], lanes: Lanes, colours: Mapping[str, int],
+    findings: Sequence[Line],
+) -> str:
     for site in sorted({view["site"] or "" for view in views}):
         lanes.lane(site or "group", "site")
         for number, view in enumerate(view for view in views if (view["site"] or "") == site):
@@ -86,6 +98,13 @@ def view_timeline(
                           + ("stopped in good order" if life["stopped"] else "has no end: it crashed, or still runs"))
             lanes.next()
         lanes.next(-LANE + 10)
+    if findings:
+        lanes.next(10)
+        lanes.lane("findings", "site")
+        for finding in findings:                             # an id stands once in a page: in the wide picture
+            ident = "" if lanes.scale.width == NARROW else str(finding["ident"])
+            lanes.diamond(finding["wall_ns"], ident, finding["tone"], finding["word"])
+        lanes.next()
     bottom = lanes.top
     for incident in incidents:
         x = lanes.at(incident["wall_ns"])

@@ -22,8 +22,24 @@ p { margin:4px 0 10px; color:var(--soft); max-width:82ch } .sub { color:var(--so
 .cards { display:grid; grid-template-columns:repeat(auto-fit,minmax(128px,1fr)); gap:10px; margin:0 0 8px }
 .card { background:var(--card); border-radius:10px; padding:10px 14px } .card b { display:block; font-size:22px;
   font-variant-numeric:tabular-nums } .card span { color:var(--soft); font-size:13px }
+.on-narrow { display:none } figure.plot { margin:0 } figure.live .on-wide, figure.live .on-narrow { display:none }
+svg.drawn { touch-action:pan-y; cursor:crosshair } .cursor { stroke:var(--ink); stroke-width:1 }
+.chosen { fill:var(--ink); opacity:.12 } .says { font-size:13px; min-height:20px; margin:0;
+  font-variant-numeric:tabular-nums } svg.bars { max-width:540px }
+h3 i { display:inline-block; width:12px; height:12px; border-radius:3px; margin-right:6px; vertical-align:-1px }
+.at.bad path { fill:var(--bad) } .at.warn path { fill:var(--warn) }
+.at:target path { stroke:var(--ink); stroke-width:3 }
+.legend { color:var(--soft); font-size:13.5px } dl { display:grid; grid-template-columns:max-content 1fr; gap:2px 14px }
+dt { font-weight:600 } dd { margin:0 } dt:target, dt:target + dd { color:var(--ink) } a { color:inherit }
+th button { all:unset; cursor:pointer } th button:focus-visible { outline:2px solid var(--ink) }
+th[aria-sort=ascending] button::after { content:" ▲" } th[aria-sort=descending] button::after { content:" ▼" }
+input[type=search] { font:inherit; padding:5px 9px; border:1px solid var(--rule); border-radius:7px; max-width:100%;
+  background:var(--card); color:var(--ink) }
+@media (max-width:900px) { .on-wide { display:none } .on-narrow { display:block; max-width:560px } }
+@media (max-width:700px) { body { padding:18px 12px 40px }
+  dl { grid-template-columns:1fr } dd { margin:0 0 6px } .verdict { flex-wrap:wrap } }
 svg { width:100%; height:auto; display:block; overflow:visible } .half { display:grid; gap:26px;
-  grid-template-columns:1fr 1fr } @media (max-width:760px) { .half { grid-template-columns:1fr } }
+  grid-template-columns:1fr 1fr } @media (max-width:960px) { .half { grid-template-columns:1fr } }
 table { border-collapse:collapse; font-size:13.5px; font-variant-numeric:tabular-nums; margin:6px 0 12px }
 th { text-align:right; font-weight:600; color:var(--soft); padding:5px 10px; border-bottom:1px solid var(--rule) }
 td { text-align:right; padding:4px 10px; border-bottom:1px solid var(--rule) } th.l,td.l { text-align:left }
@@ -35,12 +51,12 @@ td.zero { color:color-mix(in srgb,var(--soft) 55%,var(--paper)) } td.bad { font-
 .matrix td.off { background:var(--card); color:var(--soft) }
 .key { display:flex; flex-wrap:wrap; gap:4px 18px; margin:2px 0 4px; font-size:13px; color:var(--soft) }
 .key i { display:inline-block; width:12px; height:12px; border-radius:3px; margin-right:6px; vertical-align:-1px }
-.tick { font-size:11.5px; fill:var(--soft) } .name { font-size:12.5px; fill:var(--ink) }
+.tick { font-size:12.5px; fill:var(--soft) } .name { font-size:12.5px; fill:var(--ink) }
 .site { font-size:13px; font-weight:700; fill:var(--ink) } .grid { stroke:var(--rule) } .axis { stroke:var(--soft) }
-.line { fill:none; stroke-width:1.9; stroke-linejoin:round } .line.thin { stroke-width:1; stroke-dasharray:3 3 }
+.line { fill:none; stroke-width:1.9; stroke-linejoin:round } 
 .band { opacity:.16 } .shade { fill:var(--bad); opacity:.12 } .mark line { stroke:var(--bad); stroke-width:1.2;
   stroke-dasharray:4 3; opacity:.75 } .view.shade1 { opacity:.72 } .life { opacity:.28 }
-.inside { font-size:11.5px; fill:var(--paper); font-weight:600; pointer-events:none } .left { fill:var(--ink) }
+.inside { font-size:12.5px; fill:var(--paper); font-weight:600; pointer-events:none } .left { fill:var(--ink) }
 .crash { stroke:var(--bad); stroke-width:2.4; fill:none } footer { color:var(--soft); font-size:13px;
   margin-top:44px; border-top:1px solid var(--rule); padding-top:12px }
 """ + "\n".join(f".c{n} {{ stroke:var(--c{n}) }} .f{n} {{ fill:var(--c{n}); background:var(--c{n}) }}"

@@ -1,15 +1,23 @@
-"""Small charts as inline SVG: scales, ticks, lines, bands, bars. A colour is the number of a class in style.py."""
+"""Small charts as inline SVG: scales, ticks, lines, bands, bars. A colour is the number of a class in style.py.
+
+Each picture is made twice, for WIDE and for NARROW screens, and the style sheet shows one of them: so letters are of
+one size on a phone and on a desk, also without a script. With one (script.py), a chart over time is drawn again in the
+width that it has, from the same values.
+"""
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from typing import Any, Literal
 
 import attrs
 
-WIDTH, HEIGHT = 960, 250
+WIDE, HALF, NARROW = 960, 480, 360
+HEIGHT = 250
 LEFT, RIGHT, TOP, BOTTOM = 74, 14, 12, 30
-TICKS = 6
+TICKS, NARROW_TICKS = 6, 3
 Point = tuple[float, float]
 
 
@@ -64,21 +72,63 @@ def short(value: float) -> str:
     return f"{value:.3g}"
 
 
+@attrs.frozen
+class Scale:
+    """Where times stand in a picture: from `left` to RIGHT before its width. stop: seconds at the right end."""
+
+    width: int
+    stop: float
+    left: int = LEFT
+
+    def x(self, value: float) -> float:
+        """The x coordinate of a time."""
+        return self.left + (self.width - self.left - RIGHT) * min(1.0, max(0.0, value / (self.stop or 1)))
+
+
+def in_both_widths(draw: Callable[[int], str], wide: int = WIDE) -> str:
+    """A picture for wide and for narrow screens. draw: width -> SVG."""
+    return f'<div class="on-wide">{draw(wide)}</div><div class="on-narrow">{draw(NARROW)}</div>'
+
+
 @attrs.define(eq=False)
 class Chart:
-    """One chart over time. x: seconds since the beginning; y: from `low` to `high`, in powers of ten if `log`."""
+    """One chart over time. x: seconds since the beginning; y: from `low` to `high`, in powers of ten if `log`.
 
+    name: what it shows, for those who do not see it. unit: of its values. wide: its width on wide screens.
+    """
+
+    name: str
     x_stop: float
     low: float
     high: float
     log: bool = False
-    unit: Callable[[float], str] = short
+    unit: Literal["duration", "count", "rate"] = "count"
     height: int = HEIGHT
-    parts: list[str] = attrs.Factory(list)
+    wide: int = WIDE
+    lines: list[tuple[int, str, Sequence[Point]]] = attrs.Factory(list)
+    bands: list[tuple[int, Sequence[tuple[float, float, float]]]] = attrs.Factory(list)
+    dots: list[tuple[int, Sequence[tuple[float, float, str]]]] = attrs.Factory(list)
+    marks: list[tuple[float, str]] = attrs.Factory(list)
 
-    def x(self, value: float) -> float:
-        """The x coordinate of a time."""
-        return LEFT + (WIDTH - LEFT - RIGHT) * min(1.0, max(0.0, value / (self.x_stop or 1)))
+    def line(self, points: Iterable[Point], colour: int, name: str) -> None:
+        """Draw a line through the points."""
+        self.lines.append((colour, name, tuple(points)))
+
+    def band(self, points: Sequence[tuple[float, float, float]], colour: int) -> None:
+        """Fill the area between two lines. points: (x, lower, upper)."""
+        self.bands.append((colour, points))
+
+    def dot(self, points: Sequence[tuple[float, float, str]], colour: int) -> None:
+        """Draw dots. points: (x, y, text of the tooltip)."""
+        self.dots.append((colour, points))
+
+    def mark(self, x: float, word: str) -> None:
+        """Draw a vertical line with a tooltip."""
+        self.marks.append((x, word))
+
+    def shown(self, value: float) -> str:
+        """A value with its unit."""
+        return duration(value) if self.unit == "duration" else short(value) + ("/s" if self.unit == "rate" else "")
 
     def y(self, value: float) -> float:
         """The y coordinate of a value."""
@@ -89,61 +139,72 @@ class Chart:
         share = (value - low) / (high - low) if high > low else 0.0
         return self.height - BOTTOM - (self.height - TOP - BOTTOM) * min(1.0, max(0.0, share))
 
-    def line(self, points: Iterable[Point], colour: int, style: str = "") -> None:
-        """Draw a line through the points."""
-        found = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in points)
-        self.parts.append(f'<polyline class="line c{colour} {style}" points="{found}"/>')
-
-    def band(self, points: Sequence[tuple[float, float, float]], colour: int) -> None:
-        """Fill the area between two lines. points: (x, lower, upper)."""
-        upper = [f"{self.x(x):.1f},{self.y(high):.1f}" for x, _, high in points]
-        lower = [f"{self.x(x):.1f},{self.y(low):.1f}" for x, low, _ in reversed(points)]
-        self.parts.append(f'<polygon class="band f{colour}" points="{" ".join(upper + lower)}"/>')
-
-    def dots(self, points: Iterable[tuple[float, float, str]], colour: int, radius: float = 2.2) -> None:
-        """Draw dots. points: (x, y, text of the tooltip)."""
-        for x, y, word in points:
-            self.parts.append(f'<circle class="f{colour}" cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="{radius}">'
-                              f'<title>{escape(word)}</title></circle>')
-
-    def mark(self, x: float, word: str, style: str = "") -> None:
-        """Draw a vertical line with a tooltip."""
-        at = self.x(x)
-        self.parts.append(f'<g class="mark {style}"><line x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" '
-                          f'y2="{self.height - BOTTOM}"/><title>{escape(word)}</title></g>')
-
     def __str__(self) -> str:
-        grid = []
+        values = json.dumps(self.values(), separators=(",", ":"), ensure_ascii=True).replace("<", "\\u003c")
+        return (f'<figure class="plot" role="group" aria-label="{escape(self.name)}">'
+                f'{in_both_widths(self.svg, self.wide)}<script type="application/json">{values}</script></figure>')
+
+    def values(self) -> dict[str, Any]:
+        """What script.py draws."""
+        return {"stop": self.x_stop, "low": self.low, "high": self.high, "log": self.log, "unit": self.unit,
+                "height": self.height, "marks": self.marks,
+                "bands": [(c, _rounded(points)) for c, points in self.bands],
+                "lines": [(c, name, _rounded(points)) for c, name, points in self.lines],
+                "dots": [(c, [(*_rounded([(x, y)])[0], word) for x, y, word in points]) for c, points in self.dots]}
+
+    def svg(self, width: int) -> str:
+        """The chart in this width."""
+        scale, parts = Scale(width, self.x_stop), []
         for value in log_ticks(self.low, self.high) if self.log else linear_ticks(self.low, self.high):
             at = self.y(value)
-            grid.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
-                        f'<text class="tick" x="{LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">'
-                        f'{escape(self.unit(value))}</text>')
-        axis = time_axis(self.x, self.x_stop, self.height)
-        return (f'<svg viewBox="0 0 {WIDTH} {self.height}" role="img">{"".join(grid)}{axis}{"".join(self.parts)}</svg>')
+            parts.append(f'<line class="grid" x1="{LEFT}" x2="{width - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
+                         f'<text class="tick" x="{LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">'
+                         f'{escape(self.shown(value))}</text>')
+        parts.append(time_axis(scale, self.height))
+        for x, word in self.marks:
+            at = scale.x(x)
+            parts.append(f'<g class="mark"><line x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{self.height - BOTTOM}"/>'
+                         f'<title>{escape(word)}</title></g>')
+        for colour, area in self.bands:
+            edge = [f"{scale.x(x):.1f},{self.y(high):.1f}" for x, _, high in area]
+            edge += [f"{scale.x(x):.1f},{self.y(low):.1f}" for x, low, _ in reversed(area)]
+            parts.append(f'<polygon class="band f{colour}" points="{" ".join(edge)}"/>')
+        for colour, _, points in self.lines:
+            found = " ".join(f"{scale.x(x):.1f},{self.y(y):.1f}" for x, y in points)
+            parts.append(f'<polyline class="line c{colour}" points="{found}"/>')
+        for colour, dots in self.dots:
+            parts += [f'<circle class="f{colour}" cx="{scale.x(x):.1f}" cy="{self.y(y):.1f}" r="2.2">'
+                      f'<title>{escape(word)}</title></circle>' for x, y, word in dots]
+        return f'<svg viewBox="0 0 {width} {self.height}" role="img">{"".join(parts)}</svg>'
 
 
-def time_axis(x: Callable[[float], float], stop: float, height: int) -> str:
-    """The time axis along the bottom, with ticks. x: from a time to its coordinate."""
+def _rounded(points: Iterable[Sequence[float]]) -> list[tuple[float, ...]]:
+    """Values with five digits: a pixel is less."""
+    return [tuple(float(f"{value:.5g}") for value in point) for point in points]
+
+
+def time_axis(scale: Scale, height: int) -> str:
+    """The time axis along the bottom, with ticks."""
     found, top = [], height - BOTTOM
-    for value in linear_ticks(0, stop):
-        at = x(value)
+    step = nice_step(scale.stop, TICKS if scale.width == WIDE else NARROW_TICKS)
+    for value in (step * number for number in range(int(scale.stop / step + 1e-9) + 1)):
+        at = scale.x(value)
         found.append(f'<line class="axis" x1="{at:.1f}" x2="{at:.1f}" y1="{top}" y2="{top + 4}"/>'
                      f'<text class="tick" x="{at:.1f}" y="{top + 18}" text-anchor="middle">'
-                     f'{escape(duration(value))}</text>')
-    return f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{top}" y2="{top}"/>' + "".join(found)
+                     f'{escape(duration(round(value, 12)))}</text>')
+    return (f'<line class="axis" x1="{scale.left}" x2="{scale.width - RIGHT}" y1="{top}" y2="{top}"/>'
+            + "".join(found))
 
 
 def bars(lines: Sequence[tuple[str, float, str, int]]) -> str:
-    """A chart of horizontal bars. lines: (name, value, its text, colour)."""
+    """A chart of horizontal bars. lines: (name, value, its text, colour). A name stands above its bar."""
     most = max((value for _, value, _, _ in lines), default=0) or 1
-    height = 26 * len(lines) + 4
-    left, room = 170, WIDTH // 2 - 170 - 90
+    room = NARROW - 120
     found = []
     for number, (name, value, shown, colour) in enumerate(lines):
-        top = 26 * number + 4
+        top = 34 * number + 12
         width = max(1.5, room * value / most)
-        found.append(f'<text class="name" x="{left - 8}" y="{top + 14}" text-anchor="end">{escape(name)}</text>'
-                     f'<rect class="f{colour}" x="{left}" y="{top}" width="{width:.1f}" height="18" rx="3"/>'
-                     f'<text class="tick" x="{left + width + 7:.1f}" y="{top + 14}">{escape(shown)}</text>')
-    return f'<svg viewBox="0 0 {WIDTH // 2} {height}" role="img">{"".join(found)}</svg>'
+        found.append(f'<text class="name" x="0" y="{top}">{escape(name)}</text>'
+                     f'<rect class="f{colour}" x="0" y="{top + 4}" width="{width:.1f}" height="14" rx="3"/>'
+                     f'<text class="tick" x="{width + 7:.1f}" y="{top + 15}">{escape(shown)}</text>')
+    return f'<svg class="bars" viewBox="0 0 {NARROW} {34 * len(lines) + 4}" role="img">{"".join(found)}</svg>'

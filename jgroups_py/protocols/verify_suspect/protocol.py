@@ -23,7 +23,7 @@ from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.counters import counter, declare
 from jgroups_py.model.events import ExcludedHint, Left, Suspect, Unsuspect, ViewChange
-from jgroups_py.model.ports import LastFrames
+from jgroups_py.model.ports import LastFrames, SuspicionTable
 from jgroups_py.model.units import count, duration, millis, seconds
 from jgroups_py.stack.protocol import STOP, Protocol, on, receives, timer
 
@@ -64,7 +64,7 @@ class VerifyConfig:
         "paths, of few members. 0: never.")
 
 
-class VerifySuspect(Protocol):
+class VerifySuspect(Protocol, SuspicionTable):
     """Verifies suspicions, and withdraws those that turn out wrong."""
 
     control_only = True
@@ -86,6 +86,10 @@ class VerifySuspect(Protocol):
         self.passed: dict[Address, int] = {}           # suspect -> when its suspicion was passed up, ns
         self.measuring: dict[Address, int] = {}        # member -> when the request was sent that measures its trip, ns
         self.trips: dict[Address, int] = {}            # member -> its round trip, ns
+
+    def suspected_members(self) -> tuple[Address, ...]:
+        """See SuspicionTable."""
+        return tuple({**self.verifying, **self.passed})
 
     @on(Suspect)
     def on_suspect(self, event: Suspect) -> object:

@@ -62,8 +62,10 @@ class SimulatedQueue(SendQueue):
 
     def put_event(
         self, event: Event, nbytes: int, timeout: float | None, *, multicast: bool = False, may_overdraw: bool = False,
+        payload_bytes: int | None = None,
     ) -> None:
-        super().put_event(event, nbytes, NOW, multicast=multicast, may_overdraw=may_overdraw)
+        super().put_event(event, nbytes, NOW, multicast=multicast, may_overdraw=may_overdraw,
+                          payload_bytes=payload_bytes)
 
 
 class RoundCalls(Protocol):
@@ -176,7 +178,8 @@ class SimulatedHost:
         """See ChannelHost."""
         return {**node.stats(), "channel": {
             "send_queue_bytes": self.sends.nbytes, "backlog_bytes": self.inbox.backlog_bytes,
-            "messages_queued": self.sends.sent, "kept_back_bytes": node.pending_bytes()}}
+            "messages_queued": self.sends.sent, "payload_bytes_sent": self.sends.payload_bytes,
+            "kept_back_bytes": node.pending_bytes()}}
 
     async def run_blocking(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call the function that reads or writes a state, when the state is complete, so that it does not wait."""

@@ -62,6 +62,7 @@ class SimulatedSends(SendQueue):
 
     def put_event(
         self, event: Event, nbytes: int, timeout: float | None, *, multicast: bool = False, may_overdraw: bool = False,
+        payload_bytes: int | None = None,
     ) -> None:
         """Pass an event down; a message in it gets its name."""
         self._member.inject(named_event(event, lambda payloads: self._member.named(None, payloads)))

@@ -57,14 +57,14 @@ def test_a_pause_is_remembered_with_its_beginning() -> None:
 def test_what_a_killed_origin_sent_is_what_its_own_site_has() -> None:
     killed = member("A", "NYC", "killed")
     members = [member("B", "NYC", A=tally(*range(10))), member("D", "SFO", A=tally(*range(8)))]
-    assert [(row["sent"], row["lost"]) for row in rows_of(killed, members)] == [(10, 0), (10, 2)]
+    assert [(row["expected"], row["lost"]) for row in rows_of(killed, members)] == [(10, 0), (10, 2)]
 
 
 def test_what_only_the_other_site_has_of_a_killed_origin_is_no_loss_at_home() -> None:
     killed = member("A", "NYC", "killed")
     members = [member("B", "NYC", A=tally(*range(8))), member("D", "SFO", A=tally(*range(10))),
               member("E", "SFO", A=tally(*range(9)))]
-    assert [(row["sent"], row["lost"]) for row in rows_of(killed, members)] == [(8, 0), (10, 0), (10, 1)]
+    assert [(row["expected"], row["lost"]) for row in rows_of(killed, members)] == [(8, 0), (10, 0), (10, 1)]
 
 
 def test_a_late_joiner_that_came_after_the_last_message_has_lost_nothing() -> None:
@@ -72,7 +72,7 @@ def test_a_late_joiner_that_came_after_the_last_message_has_lost_nothing() -> No
     origin.sent_log = [(1.0, 50), (5.0, 100)]
     late = member("A#2", "NYC")
     late.up_at = 10.0
-    assert [(row["sent"], row["lost"]) for row in rows_of(origin, [late])] == [(0, 0)]
+    assert [(row["expected"], row["lost"]) for row in rows_of(origin, [late])] == [(0, 0)]
 
 
 def test_a_late_joiner_that_gets_nothing_of_what_is_sent_later_has_lost_it() -> None:
@@ -80,13 +80,13 @@ def test_a_late_joiner_that_gets_nothing_of_what_is_sent_later_has_lost_it() -> 
     origin.sent_log = [(1.0, 50), (5.0, 60), (9.0, 100)]
     late = member("A#2", "NYC")
     late.up_at = 3.5
-    assert [(row["sent"], row["lost"]) for row in rows_of(origin, [late])] == [(40, 40)]
+    assert [(row["expected"], row["lost"]) for row in rows_of(origin, [late])] == [(40, 40)]
 
 
 def test_a_late_joiner_has_lost_nothing_of_an_origin_that_was_killed_before() -> None:
     killed = member("D", "SFO", "killed", sent=8)
     members = [member("C", "NYC", D=tally(*range(10))), member("A#2", "NYC")]
-    assert [(row["sent"], row["lost"]) for row in rows_of(killed, members)] == [(10, 0), (0, 0)]
+    assert [(row["expected"], row["lost"]) for row in rows_of(killed, members)] == [(10, 0), (0, 0)]
 
 
 def test_the_made_text_has_its_lines_and_follows_from_the_seed() -> None:

@@ -32,6 +32,18 @@ def test_an_answer_is_taken_without_what_is_not_known():
     assert parsed(text(later="x")) == ANSWER
 
 
+def test_an_answer_of_an_earlier_version_is_taken_without_what_it_does_not_report():
+    later = {"sent": 3, "sent_bytes": 30, "delivered_bytes": 70, "suspects": ["61" * 16]}
+    assert parsed(text(**later)) == {**ANSWER, **later}
+    assert parsed(text(sent=3)) == {**ANSWER, "sent": 3}
+
+
+@pytest.mark.parametrize("later", [{"sent": "3"}, {"sent_bytes": 1.5}, {"delivered_bytes": True}, {"suspects": "61"},
+                                   {"suspects": [7]}])
+def test_an_answer_with_a_later_field_of_another_kind_is_none(later: dict[str, Any]):
+    assert parsed(text(**later)) is None
+
+
 @pytest.mark.parametrize("field", ANSWER)
 def test_an_answer_without_a_field_or_with_another_kind_of_value_is_none(field: str):
     assert parsed(json.dumps({name: value for name, value in ANSWER.items() if name != field}).encode()) is None

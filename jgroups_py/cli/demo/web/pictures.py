@@ -115,7 +115,7 @@ def result_rows(verdict: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     return (
         ("lines", f"{verdict['lines']:,}"),
         *((name.replace("_", " "), f"{totals[name]:,}") for name in (
-            "sent", "received", "lost", "duplicated", "out_of_order")),
+            "expected", "received", "lost", "duplicated", "out_of_order")),
         ("unicasts", f"{verdict['answers']['received']:,} of {verdict['answers']['sent']:,}"),
         ("identical copies", ", ".join(copy["member"] for copy in verdict["copies"] if copy["identical"]) or "none"),
         *((f"{incident['at']:.1f} s", incident_line(incident)) for incident in verdict["incidents"]))
