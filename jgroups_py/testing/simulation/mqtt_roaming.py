@@ -1104,8 +1104,9 @@ class RoamingClient:
                   for keeper in kept.keepers]
         origin, number = fact.origin
         for keeper, copy in copies:
-            if copy is None or copy.begin != kept.begin or not node.core.peers[keeper].is_up:
-                return                                   # it is to replace one that was there before
+            if (copy is None or copy.begin != kept.begin or not node.core.peers[keeper].is_up
+                    or kept.keepers[keeper] > kept.safe_turn):
+                return                                   # it is to replace one that was there before (seed 11482)
             if copy.seen.get(origin, 0) < number:
                 raise Broken("Q1", f"{fact.number} of {fact.publisher} was acknowledged before {keeper} had it in its "
                                    f"copy of {name}'s session at {node.channel.name}")
