@@ -178,7 +178,7 @@ class Stage(World):
 
     def start(
         self, name: str, spec: StackSpec, cluster: str = "demo", *, bridge: StackSpec | BridgeLoader | None = None,
-        app: App | None = None, host: str | None = None, shown: str = "",
+        app: App | None = None, host: str | None = None, shown: str = "", site: str = "",
     ) -> Process:
         """Start a member with the trial's application, which takes messages at the rate of `app`."""
         rate = app.rate if app is not None else 0
@@ -188,14 +188,14 @@ class Stage(World):
         elif self.trial.runs_code:
             kind = AsyncMember if self.trial.is_async else ThreadMember
             member = kind(self, spec, rate, lambda same: self.start(
-                name, spec, cluster, bridge=bridge, app=same or App(rate), host=host, shown=shown))
+                name, spec, cluster, bridge=bridge, app=same or App(rate), host=host, shown=shown, site=site))
             self._members.append(member)
         else:
             member = SimulatedMember(self, spec, rate)
         old = self.processes.get(name)
         if old is not None and isinstance(old.app, CodeMember) and old.app is not member:
             old.app.killed()                             # it has left its group, and its process ends now at the latest
-        return super().start(name, spec, cluster, bridge=bridge, app=member, host=host, shown=shown)
+        return super().start(name, spec, cluster, bridge=bridge, app=member, host=host, shown=shown, site=site)
 
     # --- coroutines, threads (code_member.StagePort) ------------------------------------------------------------------
 
