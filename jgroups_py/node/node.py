@@ -122,7 +122,7 @@ class Node:
         self.inject(batch, now_ns)
 
     def inject(self, item: Batch | Event, now_ns: int) -> None:
-        """From the application: a batch or an event goes down the local stack, an order about the bridge down its own."""
+        """From the application: a batch or an event goes down the local stack, an order about the bridge down that."""
         if isinstance(item, RenewViewKey) and item.bridge:
             self._order_on_bridge(item, now_ns)
         else:
