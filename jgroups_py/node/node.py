@@ -27,6 +27,7 @@ from jgroups_py.model.events import (
     Event,
     LeaveRequested,
     Left,
+    RenewViewKey,
 )
 from jgroups_py.model.outputs import (
     BRIDGE,
@@ -43,6 +44,7 @@ from jgroups_py.model.outputs import (
     SkipMulticasts,
     ToBridge,
     ViewInstalled,
+    ViewKeyRenewed,
 )
 from jgroups_py.model.ports import Identities
 from jgroups_py.model.secrets import Secrets
@@ -53,6 +55,7 @@ from jgroups_py.stack.stack import Stack
 from jgroups_py.stack.tracing import Trace
 
 FOR_THE_NODE = frozenset((OpenBridge, ToBridge, CloseBridge, ReadyToLeave, NodeFailed, SkipMulticasts))
+NO_BRIDGE = "this member is no relay now: a new key of the bridge's view is ordered at one"
 BridgeLoader = Callable[[str], StackSpec]
 
 
@@ -99,6 +102,7 @@ class Node:
         self.outputs: list[Output] = []
         self.bridge: NodeStack | None = None
         self.bridge_request = OpenBridge("", "")             # the latest
+        self.bridge_orders: dict[int, None] = {}             # of a new key there, that are not answered yet
         self.bridge_number = 0
         self.closed = False
         self.shedding = Shedding()
@@ -118,9 +122,20 @@ class Node:
         self.inject(batch, now_ns)
 
     def inject(self, item: Batch | Event, now_ns: int) -> None:
-        """From the application: a batch or an event goes down the local stack."""
-        self.local.inject(item, now_ns)
+        """From the application: a batch or an event goes down the local stack, an order about the bridge down that."""
+        if isinstance(item, RenewViewKey) and item.bridge:
+            self._order_on_bridge(item, now_ns)
+        else:
+            self.local.inject(item, now_ns)
         self._shuttle(now_ns)
+
+    def _order_on_bridge(self, order: RenewViewKey, now_ns: int) -> None:
+        """An operator orders a new key of the bridge's view."""
+        if self.bridge is None:
+            self.outputs.append(ViewKeyRenewed(order.number, NO_BRIDGE))
+        else:
+            self.bridge_orders[order.number] = None
+            self.bridge.inject(order, now_ns)
 
     def receive(
         self, frames: Iterable[tuple[bytes, PhysicalAddress | None]], now_ns: int, net: int = LOCAL,
@@ -292,6 +307,8 @@ class Node:
             elif isinstance(output, NodeFailed):
                 return self._close(f"bridge_props: {output.reason}")
             else:
+                if isinstance(output, ViewKeyRenewed):
+                    self.bridge_orders.pop(output.number, None)
                 self.outputs.append(output)
         surfaced, bridge.surfaced = bridge.surfaced, []
         if any(isinstance(event, Left) for event in surfaced):
@@ -301,6 +318,8 @@ class Node:
         if self.bridge is not None:
             self.bridge = None
             self.outputs.append(CloseTransport(BRIDGE))
+            unanswered, self.bridge_orders = self.bridge_orders, {}
+            self.outputs += [ViewKeyRenewed(number, NO_BRIDGE) for number in unanswered]
             self._notify_relay(BridgeClosed(end, reason), now_ns)
 
     def _notify_relay(self, event: Event, now_ns: int) -> None:

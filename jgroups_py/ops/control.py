@@ -221,7 +221,7 @@ class ControlSocket:
 
     def _answer(self, line: bytes, caller: Caller) -> dict[str, Any]:
         try:
-            command, site, timeout, hold = _parsed(line)
+            command, site, timeout, hold, bridge = _parsed(line)
             if command in ("members", "events"):
                 report = self._watched.report()
                 return {"ok": True, **report} if command == "members" else \
@@ -229,7 +229,7 @@ class ControlSocket:
             if command == "keys":
                 return self._keys()
             if command == RENEW_KEY:
-                return self._renew_key(caller)
+                return self._renew_key(caller, bridge)
             if command == "survey":
                 if self._survey is None:
                     return {"ok": False, "error": NO_SURVEY}
@@ -261,13 +261,13 @@ class ControlSocket:
                 return {"ok": True, "member": report["member"], "cluster": report["cluster"], "services": found}
         return {"ok": False, "error": NO_SERVICES}
 
-    def _renew_key(self, caller: Caller) -> dict[str, Any]:
+    def _renew_key(self, caller: Caller, bridge: bool) -> dict[str, Any]:
         """A new key of the view, by order of an operator."""
         if self._view_keys is None or self._channel is None:
             return {"ok": False, "error": NO_KEYS}
-        log.warning("%s@%s: operator's order: a new key of the view (%s)", self._channel.name,
-                    self._channel.cluster or "-", caller)
-        self._view_keys.renew()
+        log.warning("%s@%s: operator's order: a new key of the %sview (%s)", self._channel.name,
+                    self._channel.cluster or "-", "bridge's " if bridge else "", caller)
+        self._view_keys.renew(bridge=bridge)
         return {"ok": True}
 
     def _keys(self) -> dict[str, Any]:
@@ -282,8 +282,8 @@ def _key_reports(node: Node, now_ns: int) -> list[dict[str, Any]]:
     return [{"stack": name, **reporter.key_report()} for name, reporter in found if reporter is not None]
 
 
-def _parsed(line: bytes) -> tuple[str, str, float, bool]:
-    """(command, site, timeout, hold) of a request."""
+def _parsed(line: bytes) -> tuple[str, str, float, bool, bool]:
+    """(command, site, timeout, hold, bridge) of a request."""
     try:
         request = json.loads(line)
     except ValueError:
@@ -300,7 +300,10 @@ def _parsed(line: bytes) -> tuple[str, str, float, bool]:
     hold = request.get("hold", False)
     if not isinstance(hold, bool) or (hold and command != "drain"):
         raise ValueError("hold is true or false, and true with drain only")
-    return command, site, float(timeout), hold
+    bridge = request.get("bridge", False)
+    if not isinstance(bridge, bool) or (bridge and command != RENEW_KEY):
+        raise ValueError(f"bridge is true or false, and true with {RENEW_KEY} only")
+    return command, site, float(timeout), hold, bridge
 
 
 @attrs.frozen

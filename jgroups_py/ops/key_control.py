@@ -1,4 +1,4 @@
-"""An operator's order of a new key of the view, for one channel."""
+"""An operator's order of a new key of the view, for one channel; also of that of the bridge."""
 from __future__ import annotations
 
 from typing import Final
@@ -17,12 +17,13 @@ class KeyControl(NodeOrders):
     done = ViewKeyRenewed
     refused = KeyOrderError
 
-    def renew(self) -> None:
+    def renew(self, *, bridge: bool = False) -> None:
         """Have the coordinator install a new view of the same members, and so a new key (ENCRYPT mode="view"); returns
-        when this member has it. With AUTH this member needs the role operator.
+        when this member has it. With AUTH this member needs the role operator. bridge: of RELAY's bridge; then this
+        member must be a relay.
 
         Raises:
             NotConnectedError: the channel is in no group.
             KeyOrderError: refused, and why; or no view came in time.
         """
-        self.give(RenewViewKey, ANSWER_SECONDS)
+        self.give(lambda number: RenewViewKey(number, bridge), ANSWER_SECONDS)

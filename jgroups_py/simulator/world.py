@@ -335,12 +335,12 @@ class World(Engine):
         self.remark(f"an operator at {process.incarnation} orders: {verb} {site}")
         self.inject_event(process, SiteCommand(self.order_count, verb, site, timeout_ns))
 
-    def renew_key(self, name: str) -> int:
-        """Order a new key of the view at `name`; returns the number of the order."""
+    def renew_key(self, name: str, *, bridge: bool = False) -> int:
+        """Order a new key of the view at `name`, of its group's or of the bridge's; returns the number of the order."""
         self.order_count += 1
         process = self.processes[name]
         self.remark(f"an operator at {process.incarnation} orders a new key: order {self.order_count}")
-        self.inject_event(process, RenewViewKey(self.order_count))
+        self.inject_event(process, RenewViewKey(self.order_count, bridge))
         return self.order_count
 
     def inject(self, name: str, item: Batch | Event) -> None:

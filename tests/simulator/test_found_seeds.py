@@ -78,6 +78,7 @@ FOUND = (
     ("view-keys", 50272, "K6: (checker) an excluded intruder was to seal with a new key"),
     ("attacker-site", 50002, "R6: another site's relay named a member before it was in the view of its own site"),
     ("attacker-site", 50019, "R6: another site's relay named a member before a third site heard of it"),
+    ("attacker-site", 90057, "K8: (checker) a relay without a certificate was the first to name its site, and lied"),
     ("hostile", 114, "L: a state for a forged request was kept for as long as the member it named was in the view"),
     ("order-sites", 60055, "F: (checker) what RELAY numbers, and what it does not, were one stream of NO_TOTAL_ORDER"),
     ("dict", 60030, "D4: a member cut off before a copy came began with nothing, and was not told of its writes"),

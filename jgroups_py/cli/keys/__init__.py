@@ -49,6 +49,7 @@ def add_parser(subparsers: Any) -> None:
                                 "one; the state of the file says which. Copy the file to all members after each")
     turned.add_argument("file", type=Path, nargs="?", help="the keyring; none: order a new key of the view of a "
                         "running group (ENCRYPT mode=\"view\"), which needs the role operator")
+    turned.add_argument("--bridge", action="store_true", help="of the view of RELAY's bridge, at a relay")
     turned.add_argument("--phase", choices=PHASES, help="an error if another one is next")
     turned.add_argument("--wait", type=float, default=0, metavar="S",
                         help="how long to wait for members that are behind (default: 0)")

@@ -39,6 +39,8 @@ def rotate(args: Namespace) -> int:
     """Begin the next phase, or without a file order a new key of the view; 1 if some members are not ready for it."""
     if args.file is None:
         return renew_view_key(args)
+    if args.bridge:
+        raise ConfigError("--bridge is for the key of a view: give no file")
     keyring = read_keyring(args.file)[0]
     phase, key = next_phase(keyring)
     if args.phase not in (None, phase):
@@ -70,11 +72,11 @@ def renew_view_key(args: Namespace) -> int:
         raise ConfigError(f"give the file of a keyring, or, for a new key of a running group's view: {WHICH}")
     if args.phase is not None or args.unchecked or args.wait:
         raise ConfigError("--phase, --wait and --unchecked are for keyrings: give the file of one")
-    answer = ask(args.control, {"command": RENEW_KEY}, ANSWER_SECONDS + ANSWER_SLACK_SECONDS)
+    answer = ask(args.control, {"command": RENEW_KEY, "bridge": args.bridge}, ANSWER_SECONDS + ANSWER_SLACK_SECONDS)
     if not answer["ok"]:
         complain(escaped(f"jgroups keys: {answer['error']}"))
         return CLAIM_FAILED
-    show("the group has a new view of the same members, and its key")
+    show(f"the {'bridge' if args.bridge else 'group'} has a new view of the same members, and its key")
     return 0
 
 

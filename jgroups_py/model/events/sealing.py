@@ -46,9 +46,10 @@ class ViewKeyChosen(Event):
 @attrs.frozen
 class RenewViewKey(Event):
     """Down, from the channel: an operator orders a new key of the view, with the same members. number: chosen by the
-    caller, for the answer, output ViewKeyRenewed."""
+    caller, for the answer, output ViewKeyRenewed. bridge: of the view of RELAY's bridge."""
 
     number: int
+    bridge: bool = False
 
 
 @attrs.frozen

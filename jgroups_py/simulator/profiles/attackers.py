@@ -86,20 +86,22 @@ class DeliverLate(Action):
 
 @attrs.frozen
 class OrderNewKey(Action):
-    """An operator orders a new key of the view at a member."""
+    """An operator orders a new key of the view at a member. bridge: of the bridge's view."""
 
     kind = "order of a new key"
     name: str
+    bridge: bool = False
 
     def do(self, world: World, start: Starter) -> bool:
         process = world.processes.get(self.name)
         if process is None or not process.running or process.paused or process.leaving:
             return False
-        world.renew_key(self.name)
+        world.renew_key(self.name, bridge=self.bridge)
         return True
 
     def describe(self) -> str:
-        return f"a new key of the view is ordered at {self.name}"
+        of = "bridge's " if self.bridge else ""
+        return f"a new key of the {of}view is ordered at {self.name}"
 
 
 class AttackerProfile(SealedProfile):
@@ -137,6 +139,10 @@ class InsiderProfile(ViewKeysProfile):
         self.operators = {name: rng.random() < 0.5 for name in self.members}
         orders = [OrderNewKey(rng.randrange(seconds(1), plan.stop_ns), rng.choice(self.members))
                   for _ in range(rng.choice((0, 1, 2, 4)))]
+        if self.world_kind == "sites":
+            on_bridge = Random(f"{self.seed}/orders on the bridge")
+            orders += [OrderNewKey(on_bridge.randrange(seconds(1), plan.stop_ns), name, bridge=True)
+                       for name in on_bridge.choices(self.members, k=on_bridge.randint(1, 4))]
         # One when nothing fails any more, which must be carried out.
         self.last = OrderNewKey(plan.stop_ns, rng.choice(self.members))
         return attrs.evolve(plan, faults=in_order([*plan.faults, *orders, self.last]))
