@@ -511,6 +511,7 @@ class Handovers:
             return
         if session is not None:
             self._host.counters.add("sessions_in")
+            self._host.broker.withdraw_adopted_will(client_id)
             self._join(session, moved, arriving.parts[part].queued, now_ns)
         # It had one session, which came under its latest claim; others may have one of another part of the group.
         self._no_more(client_id, arriving, [each for each, found in arriving.parts.items()
