@@ -76,6 +76,7 @@ FOUND = (
     ("mqtt", 40586, "Q10: a former node's late word that other copies are void ended the copy of the next node"),
     ("mqtt", 40168, "Q1: a fence passed before messages that waited for the filters of the peer"),
     ("mqtt-sites", 40040, "Q6: a site that was chosen for a group, and whose last member had just ended, dropped it"),
+    ("mqtt", 41675, "Q10: what a session had had before it came to a node followed it when it had left that node"),
     ("mqtt", 40007, "Q9: the will of an old copy was published, though its node was alive and had DISCONNECT"),
     ("mqtt", 30370, "Q1: (checker) of a message published twice, the other publication was to be where it was sent on"),
     ("mqtt", 40107, "Q6: (checker) fairness was asked by a client that repeats what it sent before CONNACK"),
