@@ -145,6 +145,25 @@ def guard(
     return Safeguard(name, "MQTT", left, (Patch(owner, method, without),), profile, breaks)
 
 
+def all_raise_numbers(self: FederationCore, peer: Any, item: Any, now_ns: int) -> Any:
+    self._note(item.publication)
+    return served_here(self, peer, item, now_ns)
+
+
+served_here = FederationCore._served_here
+
+
+def never(self: Any, *asked: Any) -> bool:
+    return False
+
+
+def all_if_a_part(self: FederationCore, peer: Any, event: Any, now_ns: int) -> Any:
+    if self._is_wanted(peer, event.item):
+        peer.stream.accept_again(event)
+        return None
+    return event
+
+
 MQTT_SAFEGUARDS = (
     guard("a peer gets what it lacks", "after a break the stream goes on with what is new", OutgoingStream, "resend",
           all_has_arrived, "Q1"),
@@ -186,10 +205,18 @@ MQTT_SAFEGUARDS = (
     guard("a peer's publishers wait for the copies here", "its events are acknowledged at once", FederationPeer,
           "ack_next", all_is_acknowledged, "Q1"),
     guard("sessions of a node that has ended are adopted", "they stay copies", Orphans, "_decide", nothing, "Q10"),
+    guard("messages for groups raise no number of their origin", "the highest of all counts", FederationCore,
+          "_served_here", all_raise_numbers, "Q10"),
+    guard("a session comes from here if the asking node waits for it too", "it goes to that node", Handovers,
+          "is_coming", never, "Q10"),
     guard("CONNECT waits handover_s at most", "it waits for the former node", Handovers, "look", nothing, "Q11"),
     guard("publishers wait for what is sent on to a session's next node", "PUBACK follows when the former node has it",
           FederationCore, "send_onward", only_sent, "Q1"),
     guard("a message names the sites that want it", "it is for all sites", Sites, "_put", for_all_sites, "Q5",
+          "mqtt-sites"),
+    guard("the part for a group goes alone", "plain subscribers get it before what is parked for them",
+          FederationCore, "_send_wanted", all_if_a_part, "Q3", "mqtt-sites"),
+    guard("a site without a member gives a message on", "it is dropped there", Sites, "_give_on", never, "Q6",
           "mqtt-sites"),
     guard("the bridge carries a message to the sites that it names", "all get it", topic_filter, "sites_of", nothing,
           "T3", "mqtt-sites"),

@@ -129,6 +129,7 @@ class Broker:
         self._overdue: Deadline | None = None            # while something waits
         self._paused: dict[int, dict[ClientSession | str, None]] = {}       # connection -> why it is not read
         self._blocking: dict[ClientSession, Deadline] = {}                  # full -> until when publishers wait
+        self._adopted_wills: dict[str, Will] = {}                           # client id -> its will, of a copy
         self._claims: dict[str, ClaimedConnect] = {}                        # client id -> its CONNECT
         self._claiming: dict[int, ClaimedConnect] = {}                      # by connection
         self._replaced = ""                              # client id whose CONNECT is being accepted
@@ -324,9 +325,18 @@ class Broker:
             self._settle(now_ns)
             return
         made = session
-        session.will = will
+        session.will = self._adopted_wills[client_id] = will
         session.will_due = self.deadlines.set(
             now_ns + delay_ns - away_ns, lambda now_ns: self._publish_will(made, now_ns))
+
+    def withdraw_adopted_will(self, client_id: str) -> None:
+        """The node that a session was adopted from has not ended, so its wills are its own (seed 40007)."""
+        session, will = self.sessions.get(client_id), self._adopted_wills.pop(client_id, None)
+        if session is not None and will is not None and session.will is will:
+            session.will = None
+            if session.will_due is not None:
+                session.will_due.cancel()
+            session.will_due = None
 
     def forget_session(self, client_id: str) -> None:
         """It is at another node now, with all that it had."""
@@ -601,6 +611,7 @@ class Broker:
     def _take_out(self, session: ClientSession) -> None:
         self._federation.leaving(session)
         del self.sessions[session.client_id]
+        self._adopted_wills.pop(session.client_id, None)
         for deadline in (session.ends, session.will_due):
             if deadline is not None:
                 deadline.cancel()

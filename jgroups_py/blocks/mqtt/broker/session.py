@@ -147,6 +147,12 @@ class LateMessages:
         return True
 
 
+def had_elsewhere(seen: dict[int, int], late: LateMessages | None, publication: Publication) -> bool:
+    """Whether a session has had what comes directly: at its former node, or by way of that. If not, it has now."""
+    return bool(publication.number) and (publication.number <= seen.get(publication.origin, 0)
+                                         or (late is not None and not late.is_new(publication)))
+
+
 @attrs.define(eq=False, weakref_slot=False)
 class HeldAck:
     """PUBACKs or PUBRECs in a row that wait for peers, or for those before them [MQTT-4.6.0-2]. token: of all of them,
@@ -283,12 +289,10 @@ class ClientSession:
     def deliver(self, delivery: Delivery, now_ns: int) -> None:
         """Send a message, or queue it: behind others, without a connection, or with as many in flight as may be."""
         connection = self.connection
-        if (self.seen or self.late is not None) and not delivery.group:
-            publication = delivery.publication
-            if publication.number and (publication.number <= self.seen.get(publication.origin, 0)
-                                       or (self.late is not None and not self.late.is_new(publication))):
-                self._outbox.counters.add("dropped_had_elsewhere")
-                return
+        if (self.seen or self.late is not None) and not delivery.group and had_elsewhere(
+                self.seen, self.late, delivery.publication):
+            self._outbox.counters.add("dropped_had_elsewhere")
+            return
         if (connection is not None and not self.queue and not connection.is_blocked and not connection.retained and (
                 not delivery.qos or (connection.in_flight < connection.receive_maximum and not connection.repeat))):
             self._begin(connection, delivery, now_ns)

@@ -468,14 +468,15 @@ class FederationCore:
 
     def from_site(self, publication: Publication, source: Any, shared_only: bool, now_ns: int) -> None:
         """A message of another site, to plain subscribers here."""
-        self._note(publication)
-        if self.record is not None:
+        if self.record is not None and (not shared_only
+                                        or publication.number > self._recorded.get(publication.origin, 0)):
             _note_number(self._recorded, publication)
             self.record.delivered(publication, source, now_ns)
         if not shared_only:
+            self._note(publication)
             self.broker.deliver(publication, (), now_ns)
 
-    def serve(self, publication: Publication, target: Target, now_ns: int) -> int:
+    def serve(self, publication: Publication, target: Target, now_ns: int) -> int | None:
         """A message of another site, to a member of a shared subscription anywhere in this one."""
         own = self.own.filters.get(f"$share/{target[0]}/{target[1]}")
         here = None if own is None else GroupChoice(*target, own.members, own.online)
@@ -491,7 +492,7 @@ class FederationCore:
         elif here is not None:
             self.broker.deliver(publication, (target,), now_ns, shared_only=True)
         else:
-            self.counters.add("dropped_no_member")
+            return None
         return 0
 
     def send_to_peers(self, frame: PeerFrame) -> None:

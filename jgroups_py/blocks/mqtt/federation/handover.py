@@ -32,7 +32,13 @@ import attrs
 
 from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
-from jgroups_py.blocks.mqtt.broker.session import ClientSession, Delivery, GrantedOptions, LateMessages
+from jgroups_py.blocks.mqtt.broker.session import (
+    ClientSession,
+    Delivery,
+    GrantedOptions,
+    LateMessages,
+    had_elsewhere,
+)
 from jgroups_py.blocks.mqtt.federation.sessions import (
     QueuedDelivery,
     SessionMoved,
@@ -136,13 +142,16 @@ class LeavingSession:
 
 @attrs.define(eq=False)
 class LeftEarly:
-    """A session that went on to another node before all of `missing` had passed the fence; subscriptions: it had."""
+    """A session that went on to another node before all of `missing` had passed the fence. subscriptions, seen, late:
+    of the session as it was here."""
 
     dest: str
     claim: int
     until_ns: int
     missing: dict[str, None]
     subscriptions: dict[str, GrantedOptions]
+    seen: dict[int, int]
+    late: LateMessages | None
 
 
 class Handovers:
@@ -417,7 +426,7 @@ class Handovers:
         if missing and len(self.left_early) < MAX_LEFT_EARLY:
             self.left_early[client_id] = LeftEarly(
                 leaving.dest, leaving.claim, now_ns + KEPT_TIMES * self._patience_ns, missing,
-                dict(session.subscriptions))
+                dict(session.subscriptions), session.seen, session.late)
         self._host.counters.add("sessions_out")
         self._host.broker.forget_session(client_id)
 
@@ -433,6 +442,8 @@ class Handovers:
             delivery = delivery_for(client_id, publication, left.subscriptions)
             if delivery is not None:
                 is_wanted = True
+                if had_elsewhere(left.seen, left.late, publication):
+                    continue                             # before it was here (seed 41675)
                 if session is not None:
                     session.take_back(publication)       # it comes from there, once
                 late = QueuedDelivery(client_id, left.claim, 0, delivery)
@@ -511,6 +522,7 @@ class Handovers:
             return
         if session is not None:
             self._host.counters.add("sessions_in")
+            self._host.broker.withdraw_adopted_will(client_id)
             self._join(session, moved, arriving.parts[part].queued, now_ns)
         # It had one session, which came under its latest claim; others may have one of another part of the group.
         self._no_more(client_id, arriving, [each for each, found in arriving.parts.items()

@@ -39,9 +39,12 @@ from jgroups_py.model.counters import Counters
 from jgroups_py.model.errors import WireError
 
 OVERHEAD_BYTES = 100
-MAX_TURNS = 10_000
+MAX_TURNS = MAX_EARLY = 10_000
 MAX_EXPIRY_NS = (1 << 32) * SECOND
 ENDED = GroupCount(0, 0)
+GIVEN_ON = 1 << 61
+"""Set in the origin of a message, in the keys of this module and in SiteServed: a site without a member has given it
+on. Origins have 61 bits, and numbers on the wire 62."""
 OFFLINE = "OFFLINE"
 
 
@@ -73,9 +76,9 @@ class SiteHost(Protocol):
         """A message of another site: to plain subscribers of this broker. source: the broker that it came from."""
         ...
 
-    def serve(self, publication: Publication, target: Target, now_ns: int) -> int:
+    def serve(self, publication: Publication, target: Target, now_ns: int) -> int | None:
         """Give a message to a member of a shared subscription, at any broker of this site; the token that is settled
-        once the broker has it, 0 at once."""
+        once the broker has it, 0 at once. None: there is no member."""
         ...
 
     def send_to_peers(self, frame: PeerFrame) -> None:
@@ -133,6 +136,7 @@ class Sites:
         self.number = 0
         self.unserved: dict[tuple[int, int], tuple[SiteMessage, Publication]] = {}
         self.unserved_bytes = 0
+        self._served_early: dict[tuple[int, int], None] = {}         # served before they came to this node
         self.queue: deque[SendToSites] = deque()
         self.queued_bytes = 0
         self._host = host
@@ -226,8 +230,8 @@ class Sites:
             self._host.counters.add("dropped_site_offline")
             return 0
         self._host.counters.add("site_messages_sent")
-        self._put(encode_frame(site_message(publication, tuple(targets), self._host.wall_offset_ns)), token,
-                  None if len(wanted) == len(others) else tuple(sorted(wanted)))
+        frame = site_message(ForwardedMessage(publication), tuple(targets), self._host.wall_offset_ns)
+        self._put(encode_frame(frame), token, None if len(wanted) == len(others) else tuple(sorted(wanted)))
         return len(wanted)
 
     def multicast(self, frame: PeerFrame, topic: str) -> None:
@@ -358,7 +362,11 @@ class Sites:
             return
         self._host.from_site(publication, source, item.shared_only, now_ns)
         if any(site == self.name for site, _ in frame.targets):
-            key = publication.origin, publication.number
+            # What another site gives on may be here too, for another group.
+            key = publication.origin | (GIVEN_ON if item.is_moved else 0), publication.number
+            if key in self._served_early:
+                del self._served_early[key]
+                return
             self.unserved[key] = frame, publication
             self.unserved_bytes += len(frame.body) + OVERHEAD_BYTES
             while self.unserved_bytes > self._host.options.queue_bytes:
@@ -377,10 +385,26 @@ class Sites:
                 if token:
                     tokens.append(token)
                     self._tokens[token] = key
+                elif token is None and (key[0] & GIVEN_ON or not self._give_on(publication, filter)):
+                    self._host.counters.add("dropped_no_member")
         if tokens:
-            self._waits[key] = len(tokens)
+            self._waits[key] = self._waits.get(key, 0) + len(tokens)
         else:
             self._done(key)
+
+    def _give_on(self, publication: Publication, filter: str) -> bool:
+        """Give a message for a group to another site, once: this one was chosen for it, and its last member had just
+        ended (seed 40040). Returns whether there is one with a member. `topics_out` was asked where it was published.
+        """
+        found = {site: count for site, count in self._tree.members(filter).items()
+                 if self.others[site].takes(publication.topic)}
+        if not found:
+            return False
+        site = self._choose(filter, found)
+        self._host.counters.add("given_to_sites")
+        item = ForwardedMessage(publication, shared_only=True, is_moved=True)
+        self._multicast(site_message(item, ((site, filter),), self._host.wall_offset_ns), (site,))
+        return True
 
     def settled(self, token: int) -> bool:
         """A token has all that it waited for; whether it was of a message that is served here."""
@@ -400,7 +424,12 @@ class Sites:
     def served(self, frame: SiteServed) -> None:
         """What the coordinator has served."""
         for key in frame.messages:
-            self._forget(key)
+            if key in self.unserved:
+                self._forget(key)
+                continue
+            while len(self._served_early) >= MAX_EARLY:
+                del self._served_early[next(iter(self._served_early))]
+            self._served_early[key] = None               # RELAY brings it to each member at another moment
 
     def _forget(self, key: tuple[int, int]) -> None:
         found = self.unserved.pop(key, None)
@@ -501,14 +530,14 @@ class Sites:
 
 
 def site_message(
-    publication: Publication, targets: tuple[tuple[str, str], ...], wall_offset_ns: int,
+    item: ForwardedMessage, targets: tuple[tuple[str, str], ...], wall_offset_ns: int,
 ) -> SiteMessage:
     """A message as it crosses sites."""
-    expires = 0
+    expires, publication = 0, item.publication
     if publication.expires_ns != NEVER:
         expires = max(1, publication.expires_ns + wall_offset_ns)
-        publication = attrs.evolve(publication, expires_ns=NEVER)
-    return SiteMessage(expires, message_body(ForwardedMessage(publication), 0), targets)
+        item = attrs.evolve(item, publication=attrs.evolve(publication, expires_ns=NEVER))
+    return SiteMessage(expires, message_body(item, 0), targets)
 
 
 def read_site_message(frame: SiteMessage, wall_offset_ns: int, now_ns: int) -> tuple[ForwardedMessage, Publication]:

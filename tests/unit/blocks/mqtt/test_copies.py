@@ -26,7 +26,7 @@ from jgroups_py.blocks.mqtt.federation.tables import SessionOwner, key_of
 from jgroups_py.blocks.mqtt.federation.wire import EventKind, InterestTree
 from tests.unit.blocks.mqtt.clients import SECOND, Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
-from tests.unit.blocks.mqtt.test_handover import Roaming, hold_back, numbered, roaming
+from tests.unit.blocks.mqtt.test_handover import Roaming, hold_back, numbered, roaming, sessions
 
 
 def world(names: str = "ABC", copies: int = 1, **options: Any) -> FederationWorld:
@@ -258,6 +258,25 @@ def test_the_will_of_a_client_whose_node_ends(delay_s, comes_s, published):
     w.run(6)
     assert watcher.payloads() == [b"gone"] * published
     assert not client.number
+
+
+def test_the_will_in_a_copy_counts_no_more_once_the_session_comes_from_its_own_node():
+    """Another part of a split group has adopted the session, and its client has sent DISCONNECT."""
+    w = world("AB")
+    watcher = w.client("B", "watcher")
+    watcher.subscribe("will", 1)
+    client = w.client("A", "me", clean_start=False, session_expiry_interval=1_000,
+                      will=Will("will", b"gone", 1, properties=Properties(will_delay_interval=5)))
+    w.run(0.2)
+    w.split("A", "B")
+    w.run(0.1)
+    client.disconnect()
+    w.run(2)
+    assert "me" in w.nodes["B"].broker.sessions
+    w.heal()
+    w.run(8)
+    assert sessions(w, "me") == ["B"]
+    assert watcher.payloads() == []
 
 
 def test_the_will_of_a_client_without_a_session_is_published_too():

@@ -428,6 +428,23 @@ def test_what_comes_late_to_a_session_on_its_way_back_is_not_taken_for_what_the_
     assert client.payloads() == [], "it comes once"
 
 
+def test_what_a_session_had_before_it_came_does_not_follow_it_when_it_has_left():
+    """D sends to both nodes, and B gets it when the session has been there and is back at A."""
+    world, client, publisher = roaming_subscriber("ABD", "t", 1, publisher="D")
+    world.client("B", "other").subscribe("t", qos=1)
+    world.run(0.2)
+    hold_back(world, "D", "B", 6.5)
+    publisher.publish("t", b"once", qos=1)
+    world.run(0.1)
+    got = client.payloads()
+    assert client.go(world, "B", 0.5).session_present
+    got += client.payloads()
+    assert client.go(world, "A", 5.0).session_present
+    assert world.sent("B", "handover_timeouts") == 1
+    world.run(4)
+    assert got + client.payloads() == [b"once"]
+
+
 def test_a_clean_start_where_the_session_is_has_an_owner():
     """So after a split the other half knows that its session is the older one."""
     world = FederationWorld("AB")

@@ -126,7 +126,7 @@ def test_a_site_drops_and_counts_what_it_does_not_let_in_whoever_sends_it():
     node = world.nodes["D"]
     message = Publication("b", b"1", 1)
     message.origin, message.number = 7, 1
-    frame = site_message(message, (("S1", "$share/g/b"),), 0)
+    frame = site_message(w.ForwardedMessage(message), (("S1", "$share/g/b"),), 0)
     node.federation.receive_from_site("S0", "A#1", w.encode_frame(frame), world.now_ns)
     node.settle()
     world.run(1)

@@ -146,6 +146,33 @@ def test_a_shared_message_whose_coordinator_ends_is_served_by_its_successor():
     assert not world.nodes["E"].federation.sites.unserved
 
 
+def test_a_shared_message_for_a_site_whose_last_member_has_just_ended_goes_to_another_site():
+    """The publisher's site does not know yet that it has ended."""
+    world = SitesWorld("AB", "DE", "GH")
+    former, member = world.client("E", "former"), world.client("H", "member")
+    for client in (former, member):
+        client.subscribe("$share/g/t", 2)
+    publisher, plain = world.client("A", "pub"), world.client("D", "plain")
+    plain.subscribe("t", 2)
+    world.run(1)
+    world.nodes["A"].federation.sites._on_filters = lambda *told: None       # type: ignore[method-assign]
+    former.unsubscribe("$share/g/t")
+    world.run(1)
+    for number in range(10):
+        publisher.publish("t", b"%d" % number, 2)
+    world.run(1)
+    assert sorted(map(int, payloads(member))) == list(range(10))
+    assert sorted(map(int, payloads(plain))) == list(range(10)), "plain subscribers get it once, from its own site"
+    assert world.nodes["D"].federation.counters["given_to_sites"] == 5
+    member.unsubscribe("$share/g/t")
+    world.run(1)
+    publisher.publish("t", b"nobody", 2)
+    world.run(1)
+    lost = [world.nodes[name].federation.counters["dropped_no_member"] for name in "DG"]
+    assert sum(lost) == 1, "it is given on once, and counted"
+    assert not any(world.nodes[name].federation.sites.unserved for name in "DEGH")
+
+
 def test_what_was_served_is_not_served_again_by_a_successor():
     world = SitesWorld("AB", "DE")
     worker = world.client("E", "worker")
@@ -188,7 +215,7 @@ def test_retained_messages_of_a_site_that_was_away_are_compared():
 
 def test_the_time_to_live_goes_on_while_a_message_is_held():
     publication = Publication("t", b"x", 1, expires_ns=50 * SECOND)
-    frame = site_message(publication, (), 1_000 * SECOND)
+    frame = site_message(w.ForwardedMessage(publication), (), 1_000 * SECOND)
     _, found = read_site_message(frame, 990 * SECOND, 40 * SECOND)
     assert found.expires_ns == 60 * SECOND, "by the wall clock"
 
