@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 
 from jgroups_py.model.address import Address, PhysicalAddress
+from jgroups_py.model.batch import Batch
 from jgroups_py.model.digest import Digest
 from jgroups_py.model.swim_member import Member
 from jgroups_py.model.topics import Interest
