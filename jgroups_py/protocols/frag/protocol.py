@@ -9,9 +9,9 @@ most `window` bytes of a large multicast under way through its own stack, and la
 message is complete when its last fragment has looped back to its sender: then every member that stays has all fragments
 in this view. If a view with joiners comes sooner, all members drop their incomplete multicasts, and the sender begins
 again under a new number; fragments of the old number that are still under way find no first fragment and are dropped.
-Those that had not been numbered in the old view are marked then (`with_attempt`), as the message counts with the
-attempt that is delivered, once (S9). If no fragment had looped back, all of them will be delivered in the new view, and
-the sender simply continues. A view that only loses members changes nothing: all that are left have the same fragments.
+They are marked when they get their numbers (`with_attempt`), as the message counts once, with the attempt that is
+delivered (S9). If no fragment had looped back, all of them will be delivered in the new view, and the sender simply
+continues. A view that only loses members changes nothing: all that are left have the same fragments.
 
 Unicasts are sent at once; UFC limits their pace. Incomplete messages of a member that left are dropped. Memory is taken
 by fragments that arrived, never by what a header announces. Non-members share a small room of their own, for a short

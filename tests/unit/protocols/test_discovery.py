@@ -140,6 +140,19 @@ def test_the_first_member_of_a_view_answers_the_requests_that_came_before() -> N
     assert (header.coordinator, batch.dest) == (A, C)
 
 
+def test_a_member_that_becomes_the_coordinator_answers_the_requests_that_came_while_there_was_none() -> None:
+    before, after = view_of("B", "A", counter=3), view_of("A", counter=4)
+    bench = bench_of(Ping(), before)
+    bench.up(request("C", PLACE_C))                                       # type: ignore[arg-type]
+    assert bench.sent_with(DiscoveryResponse) == []
+    bench.stack.find(StubPorts).view = after
+    bench.down(change(after, before))
+    ((header, batch),) = bench.sent_with(DiscoveryResponse)
+    assert (header.coordinator, batch.dest) == (A, C)
+    bench.down(change(view_of("A", counter=5), after))
+    assert bench.sent_with(DiscoveryResponse) == [], "it was answered, and repeats its request"
+
+
 def test_without_multicast_an_answer_to_everyone_lists_the_addresses_of_all_members() -> None:
     bench = bench_of(Ping(), AB, multicasts=False)
     bench.transport.book.update({A: ("127.0.0.1", 7800), B: PLACE_B})

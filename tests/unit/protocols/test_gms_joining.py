@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from jgroups_py.model.events import Disconnect, Left, RaiseView
+from jgroups_py.model.events import Connect, Disconnect, Left, RaiseView
 from jgroups_py.protocols.gms.headers import InstallHeader
 from jgroups_py.testing.bench import InFlight
 from tests.unit.protocols.gms_group import LATENCY_MS, Members, in_view
@@ -19,6 +19,40 @@ def test_the_first_member_is_alone_after_the_join_timeout() -> None:
     members.run(200)
     assert members.names_in_view("A") == "A"
     assert members["A"].views[0].id.counter == 1
+
+
+def test_a_joiner_to_which_others_are_known_begins_no_group_after_one_search_without_an_answer() -> None:
+    members = Members("AB", join_timeout_ns="500ms", max_join_attempts=4)
+    members.sides = ["A", "B"]
+    members["A"].down(Connect("demo"))
+    members["B"].down(Connect("demo", expected=True))
+    members.run(1400)
+    assert members.names_in_view("A") == "A"
+    assert members.view("B") is None, "it would have to be merged"
+    members.sides = []
+    members.run(600)
+    assert members.agree("AB")
+    assert len(members["B"].views) == 1
+
+
+def test_a_joiner_to_which_others_are_known_begins_a_group_after_max_join_attempts() -> None:
+    members = Members("A", join_timeout_ns="500ms", max_join_attempts=4)
+    members["A"].down(Connect("demo", expected=True))
+    members.run(1900)
+    assert members.view("A") is None
+    members.run(200)
+    assert members.names_in_view("A") == "A"
+
+
+def test_a_joiner_whose_round_trip_is_almost_join_timeout_is_let_in_at_its_first_request() -> None:
+    members = Members("AB", join_timeout_ns="500ms")
+    members.connect("A")
+    members.run(600)
+    members.delays_of = lambda _: (225,)
+    members.connect("B")
+    members.run(2400)
+    assert members.agree("AB")
+    assert members["B"].stats()["requests_sent"] == 4, "after 0, 50, 150 and 350 ms: it did not have to search again"
 
 
 def test_a_member_joins_within_a_few_round_trips() -> None:

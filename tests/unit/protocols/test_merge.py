@@ -4,9 +4,9 @@ from __future__ import annotations
 import pytest
 
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.events import FindMembers, Found, MembersFound, MergeNeeded
+from jgroups_py.model.events import FindMembers, Found, MembersFound, MergeNeeded, ViewChange
 from jgroups_py.model.view import View
-from jgroups_py.protocols.merge.protocol import Info, Merge, MergeConfig
+from jgroups_py.protocols.merge.protocol import SEARCH_NS, Info, Merge, MergeConfig
 from jgroups_py.testing.bench import Bench, StubPorts, address, change, multicast, view_of
 
 A, B, C = map(address, "ABC")
@@ -70,6 +70,19 @@ def test_without_multicast_only_a_coordinator_asks_and_it_asks_all_members() -> 
         searches = bench.passed_down(FindMembers)
         assert bool(searches) == asks
         assert all(search.everyone for search in searches)
+
+
+def test_without_multicast_a_coordinator_that_takes_over_from_a_failed_one_searches_at_once() -> None:
+    before, after = view_of("B", "A", "C", counter=3), view_of("A", "C", counter=4)
+    for failed, searches in (((B,), [FindMembers(SEARCH_NS, True)]), ((), [])):             # (): B left as planned
+        bench = member(before, multicasts=False)
+        bench.stack.find(StubPorts).view = after
+        bench.down(ViewChange(after, before, (), (B,), failed))
+        assert bench.passed_down(FindMembers) == searches
+    bench = member(before)
+    bench.stack.find(StubPorts).view = after
+    bench.down(ViewChange(after, before, (), (B,), (B,)))
+    assert bench.passed_down(FindMembers) == [], "with multicast all members announce their views anyway"
 
 
 def test_answers_of_discovery_count_as_announcements() -> None:

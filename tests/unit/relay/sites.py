@@ -114,6 +114,7 @@ class Member:
                 if output.batch.dest is None:
                     (self.log if self.arriving is None else self.deferred).extend(output.batch.payloads)
             elif isinstance(output, OpenBridge):
+                world.expected[self.name] = output.expected
                 world.join_bridge(self)
             elif isinstance(output, CloseBridge):
                 world.settle()                             # a graceful leave: what was sent before arrives
@@ -263,6 +264,7 @@ class Sites:
         self.lose = lambda src, batch: False
         self.options: dict[str, object] = {}
         self.without_bridge = ""                           # names whose bridge opens, but finds no relay
+        self.expected: dict[str, bool] = {}                # name -> OpenBridge.expected of its latest one
         self.sites: dict[str, Site] = {}
         self.plan = sites
 

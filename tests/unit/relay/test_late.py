@@ -6,6 +6,7 @@ import pytest
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.events import BridgeDelivered, GetState
+from jgroups_py.model.outputs import MessagesLost
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.model.view import ViewId
 from jgroups_py.protocols.relay.headers import (
@@ -375,3 +376,50 @@ def test_a_joiner_gets_a_state_though_others_multicast_before_it_joined(merges: 
     assert x.state_ends == [""]
     wanted = sorted([b"b0", b"b1", b"d0", *([b"c0"] if speaks else [])])
     assert [sorted(member.log) for member in nyc.members.values()] == [wanted] * 3
+
+
+def test_what_a_site_that_starts_again_multicast_before_it_met_the_others_arrives() -> None:
+    """The other site knows it, and so has a place for it: nothing is declared lost."""
+    world = Sites(NYC="AB", SFO="C").build(split_grace_ns="20s")
+    world["A"].multicast("a0")
+    world.run(seconds(1))
+    world.without_bridge = "AB"                             # the bridge is slow to come
+    world.sites["NYC"].restart()
+    world["A"].multicast("a1", "a2")
+    world.run(seconds(5))
+    assert world["A"].relay.hold.messages == 2, "nothing says yet that no other site is owed them"
+    world.without_bridge = ""
+    world.join_bridge(world["A"])
+    world.run(seconds(2))
+    assert world["C"].texts("a") == ["a0", "a1", "a2"]
+    assert not [one for name in "ABC" for one in world[name].reported if isinstance(one, MessagesLost)]
+
+
+@pytest.mark.parametrize(("options", "seconds_held"), [({"split_grace_ns": "20s"}, 20), ({"hold_bytes": "1M"}, 0)])
+def test_a_site_that_knows_no_other_holds_for_split_grace_and_hold_bytes_at_most(
+    options: dict[str, str], seconds_held: int,
+) -> None:
+    world = Sites(NYC="AB").build(**options)
+    world["A"].multicast(*["x" * 1000] * 1200 if "hold_bytes" in options else ["a0"])
+    if seconds_held:
+        world.run(seconds(seconds_held - 3))
+        assert world["A"].relay.hold.messages == 1
+    world.run(seconds(4))
+    assert world["A"].relay.hold.messages == world["B"].relay.hold.messages == 0
+
+
+def test_a_new_site_is_not_sent_what_was_multicast_before_it_was_there() -> None:
+    world = Sites(NYC="A", SFO="C")
+    world.without_bridge = "C"
+    world.build()
+    world["A"].multicast("a0")
+    world.run(seconds(1))
+    world.without_bridge = ""
+    world.join_bridge(world["C"])
+    world.run(seconds(3))
+    assert world["C"].texts("a") == [], "it begins at the current numbers"
+    world["A"].multicast("a1")
+    world.run(seconds(1))
+    assert world["C"].texts("a") == ["a1"]
+    assert world["A"].relay.hold.messages == 0
+    assert not [one for name in "AC" for one in world[name].reported if isinstance(one, MessagesLost)]

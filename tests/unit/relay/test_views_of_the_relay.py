@@ -36,6 +36,21 @@ def test_a_relay_whose_bridge_failed_opens_it_again() -> None:
     assert [world[name].texts("a") for name in "DEF"] == [["a0"]] * 3, "what was multicast meanwhile has not arrived"
 
 
+def test_a_new_relay_expects_relays_on_the_bridge_if_other_sites_are_up() -> None:
+    """Then it does not begin a bridge of its own when one search has no answer."""
+    world = Sites(NYC="AB", SFO="D").build()
+    world.run(seconds(1))
+    assert world.expected == {"A": False, "D": False}
+    world.sites["SFO"].crash("D")
+    world.sites["NYC"].crash("A")
+    assert world.expected["B"], "D's site counts as UP until site_down_after"
+    world = Sites(NYC="AB", SFO="D").build(site_down_after_ns="2s")
+    world.sites["SFO"].crash("D")
+    world.run(seconds(3))
+    world.sites["NYC"].crash("A")
+    assert not world.expected["B"]
+
+
 def test_a_relay_requests_only_what_it_lacks_when_it_is_probed() -> None:
     world = Sites(NYC="ABC", SFO="DEF").build()
     world["A"].multicast("a0", "a1", "a2")
