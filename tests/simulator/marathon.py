@@ -1,6 +1,6 @@
 """`python -m tests.simulator.marathon`: seeds of every profile, in pieces, so that it may be stopped and go on.
 
-`--sites N` (38,000; `tox -e sim-100k`: 100,000) are seeds whose world has two or more sites, over all profiles that
+`--sites N` (40,000; `tox -e sim-100k`: 100,000) are seeds whose world has two or more sites, over all profiles that
 make such worlds, each with a twentieth, or an equal part, at least; beside them group and replicas have `--others`
 seeds each, and the profiles that are left a tenth of that. A profile that is new in the registry has its share at
 once.
@@ -29,7 +29,7 @@ from jgroups_py.simulator.runner import rare_collections, run_seed
 from jgroups_py.simulator.sources import digest_of_sources
 from jgroups_py.system.child_processes import workers
 
-SITES, OTHERS = 38_000, 5_000
+SITES, OTHERS = 40_000, 5_000
 LEAST_SHARE = 20                         # a profile with sites has this part of their seeds, or more
 LARGE_SHARE = 10                         # of `--others`, what a profile without sites has that is not in LARGE
 LARGE = ("group", "replicas")

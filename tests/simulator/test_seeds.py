@@ -19,6 +19,7 @@ SEEDS = {"group": 200, "relay": 120, "relay-crash": 40, "relay-storm": 44, "spli
          "site-states": 20, "order": 40, "order-sites": 20, "dict": 30, "mqtt": 20, "mqtt-sites": 12, "sealed": 18,
          "sealed-disks": 12, "auth": 12, "certificates": 30, "upgrade": 40, "view-keys": 12, "attacker-site": 16,
          "receipts": 30, "cache": 16, "cache-split": 10, "services": 10, "coordination": 25, "owners": 25,
+         "services-sites": 8,
          "attacker": 12, "attacker-insider": 12, "attacker-exmember": 10, "tokens": 12, "versions": 30}
 """As many as fit into `./test`: some two minutes of two cores."""
 

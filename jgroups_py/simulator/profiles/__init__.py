@@ -32,7 +32,7 @@ from jgroups_py.simulator.profiles.replicas import ReplicasProfile
 from jgroups_py.simulator.profiles.scale import ScaleProfile
 from jgroups_py.simulator.profiles.sealed import SealedProfile
 from jgroups_py.simulator.profiles.sealed_disks import SealedDisksProfile
-from jgroups_py.simulator.profiles.services import ServicesProfile
+from jgroups_py.simulator.profiles.services import ServicesProfile, ServicesSitesProfile
 from jgroups_py.simulator.profiles.site_crash import SiteCrashProfile
 from jgroups_py.simulator.profiles.split_brain import SplitBrainProfile
 from jgroups_py.simulator.profiles.split_topics import ScaleTopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile
@@ -57,6 +57,7 @@ PROFILES: dict[str, type[Profile]] = {
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
         ViewKeysProfile, CertificatesProfile, UpgradeProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile,
         DictProfile, ReceiptsProfile, AttackerProfile, InsiderProfile, FormerMemberProfile, TokensProfile,
-        CacheProfile, CacheSplitProfile, ServicesProfile, CoordinationProfile, OwnersProfile, VersionsProfile)}
+        CacheProfile, CacheSplitProfile, ServicesProfile, ServicesSitesProfile, CoordinationProfile,
+        OwnersProfile, VersionsProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

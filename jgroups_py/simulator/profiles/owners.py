@@ -9,5 +9,6 @@ class OwnersProfile(CoordinationProfile):
     """Three to five members; their application is in jgroups_py/testing/simulation/owners.py."""
 
     name = "owners"
+    slow_renewals = False
     reaches = ("partitions owned", "partitions given back", "partitions lost", "moves", "sets left",
                "sets joined again", "writes", "writes refused by a fence", "sessions ended", "owners read")

@@ -1,29 +1,33 @@
-"""Typed services (blocks/service) on the simulator; `--profile services`, and what C1 to C5 say of them.
+"""Typed services (blocks/service) on the simulator; `--profile services`, `--profile services-sites`, and what C1 to C5
+say of them.
 
-Every member serves and calls. A call has a number of its own, which its method writes into the record of the run as it
-begins and as it has run to its end; each outcome at a caller is judged by this record at once.
+Every member calls, and serves, but for those of one site in some seeds with sites. A call has a number of its own, that
+its method writes into the record of the run as it begins and as it has run to its end; each outcome at a caller is
+judged by this record at once.
 
 C1  A call runs at most once; one of an idempotent method at most once in an incarnation of a member for each attempt.
 C2  After a definite error the method did not run to its end; if it was refused, it did not begin.
 C3  A stream is a beginning of what its method gave, in order; its end comes after the last item, an error where it was.
 C4  A call ends by its deadline, a call inside a method by that of the outer call.
 C5  What waits to be read is bounded, and nothing is left of calls and streams that have ended.
+C6  In the end each member knows what all members of all sites serve.
 """
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from random import Random
 from typing import Any
 
 import attrs
 
 import jgroups_py as jg
-from jgroups_py.blocks.service import AsyncServices, Service, method
+from jgroups_py.blocks.service import AsyncServices, Service, caller, method
 from jgroups_py.blocks.service.base import CURRENT, WINDOW, CallContext
 from jgroups_py.channel.aio import AsyncChannel
+from jgroups_py.model.address import Address, ProxyUUID
 from jgroups_py.model.errors import (
     ArgumentsError,
     ChannelError,
@@ -40,7 +44,7 @@ from jgroups_py.simulator.runner import APPLICATIONS, Outcome
 from jgroups_py.testing.simulation.ledger import Broken
 from jgroups_py.testing.simulation.trial import Trial
 
-PROFILE = "services"
+PROFILE, PROFILE_SITES = "services", "services-sites"
 BEAT_S = 0.02                              # of the task that notices pauses of its process
 SLACK_S = 0.1                              # how late the end of a call may be noticed
 DELAYS = (0.0, 0.0, 0.001, 0.05, 0.5, 4.0)           # of methods, s
@@ -50,6 +54,7 @@ SLOW_SHARE = 0.1                           # of the operations send a message th
 BURST = (1, 1, 2, 5, 30)                   # calls at a time
 ITEMS = (0, 1, 63, 64, 65, 200, 5000)      # of a stream
 REFUSED = (NoMemberError, NoMethodError, NoServiceError, OverloadedError, ArgumentsError)
+SITE_WITHOUT = ("NYC", "SFO", "", "", "")  # of a seed: the site whose members serve nothing
 TWICE = 2                                  # attempts that show that a call was tried again
 
 
@@ -61,9 +66,10 @@ class SoldOut(RemoteFault):
 
 @attrs.define(eq=False)
 class Execution:
-    """A method that began. server: the incarnation of its member."""
+    """A method that began. server: the incarnation of its member; site: "" without sites."""
 
     server: str
+    site: str = ""
     ended: bool = False
     items: int = 0
 
@@ -71,8 +77,9 @@ class Execution:
 class ServicesRun:
     """The record of one seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, profile: str = PROFILE) -> None:
         self.seed = seed
+        self.site_without = SITE_WITHOUT[seed % len(SITE_WITHOUT)] if profile == PROFILE_SITES else ""
         self.calls = 0
         self.executions: dict[int, list[Execution]] = {}
         self.broken: list[Broken] = []
@@ -89,10 +96,10 @@ class ServicesRun:
         member.beating = asyncio.create_task(member.beat())
         return member
 
-    def began(self, number: int, server: str, attempts: int) -> Execution:
+    def began(self, number: int, member: ServicesMember, attempts: int) -> Execution:
         """A method begins. attempts: how often one incarnation may run this call."""
-        known = self.executions.setdefault(number, [])
-        known.append(Execution(server))
+        known, server = self.executions.setdefault(number, []), member.incarnation
+        known.append(Execution(server, member.ch.site or ""))
         same = [one for one in known if one.server == server]
         if attempts and len(known) > attempts:
             self.broken.append(Broken("C1", f"call {number} runs {len(known)} times, at {known[0].server}, {server}"))
@@ -110,8 +117,11 @@ class ServicesRun:
                     raise Broken("C5", f"{member.ch.name} keeps {len(stream.buffer._items)} items of a stream")
 
     def at_end(self, members: list[ServicesMember]) -> None:
-        """C5: nothing is left."""
+        """C5: nothing is left. C6: all know what all serve."""
         for member in members:
+            for other in members:
+                if member.offered_by(other) != other.served_keys():
+                    raise Broken("C6", f"{member.ch.name} knows of other methods at {other.ch.name} than it serves")
             left = {name: member.services.stats()[name] for name in ("running", "streams", "waiting")}
             if any(left.values()) or member.services.directory.under_way:
                 raise Broken("C5", f"{member.ch.name} still has {left} when all calls have ended")
@@ -126,7 +136,7 @@ class Recorded(Service, name="recorded", version="2"):
     async def run(self, number: int, delay: float, how: str, attempts: int) -> int:
         """A method: begins, takes its time, fails or ends."""
         run = self.member.run
-        execution, left_ns = run.began(number, self.member.incarnation, attempts), self.member.left_ns()
+        execution, left_ns = run.began(number, self.member, attempts), self.member.left_ns()
         if left_ns is not None and left_ns > run.left_ns.get(number, left_ns) + millis(1):
             run.broken.append(Broken("C4", f"call {number} is given {left_ns} ns; the method that made it had "
                                            f"{run.left_ns[number]} left"))
@@ -134,6 +144,7 @@ class Recorded(Service, name="recorded", version="2"):
             await asyncio.sleep(delay)
         except asyncio.CancelledError:
             run.counts["handlers cancelled"] += 1
+            run.counts["handlers cancelled from another site"] += isinstance(caller(), ProxyUUID)
             raise
         if how == "fault":
             raise SoldOut(number)
@@ -156,19 +167,19 @@ class Recorded(Service, name="recorded", version="2"):
 
     @method()
     async def forward(self, number: int, delay: float) -> int:
-        execution = self.member.run.began(number, self.member.incarnation, 1)
+        execution = self.member.run.began(number, self.member, 1)
         await self.member.judged(self.member.services.any(Recorded, timeout=100.0), "place", delay, "", 100.0)
         execution.ended = True
         return number
 
     @method()
     async def everywhere(self, number: int) -> int:
-        self.member.run.began(number, self.member.incarnation, 0).ended = True
+        self.member.run.began(number, self.member, 0).ended = True
         return number
 
     @method(raises=(SoldOut,))
     async def items(self, number: int, count: int, delay: float, how: str = "") -> AsyncIterator[tuple[int, int]]:
-        execution = self.member.run.began(number, self.member.incarnation, 1)
+        execution = self.member.run.began(number, self.member, 1)
         for item in range(count):
             if delay and item % 50 == 49:
                 await asyncio.sleep(delay)
@@ -187,7 +198,7 @@ class RecordedOfOld(Service, name="recorded", version="1"):
 
     @method(idempotent=True)
     def look(self, number: int, delay: float) -> int:
-        self.member.run.began(number, self.member.incarnation, 0).ended = True
+        self.member.run.began(number, self.member, 0).ended = True
         return number
 
     @method()
@@ -208,7 +219,19 @@ class ServicesMember:
         self.paused_s = 0.0                                  # how long its process stood still
         self.beating: asyncio.Task[None] | None = None
         run.services.append(self.services)
-        self.services.serve(RecordedOfOld(self) if rng.random() < 0.2 else Recorded(self))
+        if not run.site_without or ch.site != run.site_without:
+            self.services.serve(RecordedOfOld(self) if rng.random() < 0.2 else Recorded(self))
+
+    def served_keys(self) -> frozenset[bytes]:
+        """The keys of the methods that it serves."""
+        return frozenset(self.services._served)
+
+    def offered_by(self, other: ServicesMember) -> frozenset[bytes]:
+        """The keys of the methods that another member, or this one, serves as far as this one knows."""
+        directory, site = self.services.directory, other.ch.site
+        there = directory.members if site == self.ch.site else directory.sites.get(site or "", ())
+        known = [directory.offers.get(one, ()) for one in there if one.name == other.ch.name]
+        return frozenset(key for offers in known for offer in offers for key in offer.keys)
 
     async def beat(self) -> None:
         """Notice pauses of the process."""
@@ -252,11 +275,25 @@ class ServicesMember:
 
     def stub(self, rng: Random, timeout: float) -> Recorded:
         """A destination."""
-        services = self.services
+        services, far = self.services, self.services.directory.sites
+        if far and rng.random() < 0.7:
+            return self.stub_with_sites(far, rng, timeout)
         if rng.random() < 0.4:
             return services.at(rng.choice(self.ch.members or (self.ch.me,)), Recorded, timeout=timeout)
         prefer = rng.choice(("least", "least", "local", "hash:a", "hash:b"))
         return services.any(Recorded, prefer=prefer, timeout=timeout)
+
+    def stub_with_sites(self, far: Mapping[str, Sequence[Address]], rng: Random, timeout: float) -> Recorded:
+        """A destination that may be at another site."""
+        services, site = self.services, rng.choice(list(far))
+        reach = rng.choice(("at", "site", "site", "nearest", "nearest"))
+        if reach == "at" and far[site]:
+            return services.at(rng.choice(list(far[site])), Recorded, timeout=timeout)
+        prefer = rng.choice(("least", "least", "local", "hash:a"))
+        if reach == "site":
+            return services.site(rng.choice((site, site, self.ch.site or site)), Recorded, prefer=prefer,
+                                 timeout=timeout)
+        return services.nearest(Recorded, prefer=prefer, timeout=timeout)
 
     async def judged(self, stub: Recorded, verb: str, delay: float, how: str, timeout: float) -> None:
         """A call that has one answer. `how` is left out where it is "", so that older members know the call."""
@@ -273,6 +310,9 @@ class ServicesMember:
         if error is None:
             if not any(one.ended for one in known):
                 self.breaks("C2", f"call {number} has a result, and its method did not run to its end")
+            elif known[-1].site:
+                run.counts["answered by the own site" if known[-1].site == self.ch.site else
+                           "answered by another site"] += 1
         else:
             self.failed(number, error, known)
 
@@ -282,6 +322,7 @@ class ServicesMember:
         counts["definite failures" if error.definite else "indefinite failures"] += 1
         counts["faults declared"] += isinstance(error, SoldOut)
         counts["no such method"] += isinstance(error, NoMethodError)
+        counts["calls of no known member"] += isinstance(error, NoMemberError | NoServiceError)
         if error.definite and any(one.ended for one in known):
             self.breaks("C2", f"call {number} ran to its end; its caller got {error!r}, which is definite")
         if error.definite and isinstance(error, REFUSED) and known:
@@ -357,6 +398,7 @@ class ServicesMember:
         known = run.executions.get(number, [])
         if ended is None or isinstance(ended, SoldOut):
             run.counts["streams read"] += 1
+            run.counts["streams read from another site"] += bool(known) and known[0].site != (self.ch.site or "")
             if got != count or not known or known[0].ended == bool(how) or bool(how) != (ended is not None):
                 self.breaks("C3", f"stream {number} of {count} items ends after {got} with {ended!r}")
         else:
@@ -375,13 +417,15 @@ async def act(member: ServicesMember, rng: Random) -> None:
         await member.act(rng)
 
 
-def run(seed: int, part: PlanPart = WHOLE, keep: bool = False) -> Outcome:
-    """Run a seed, or a part of it."""
-    shared = ServicesRun(seed)
-    trial = Trial(PROFILE, shared.start, act, always=shared.check, at_end=shared.at_end)
-    outcome = trial.run(seed, part, keep=keep)
-    shared.counts["asked again"] += sum(one.counters.get("calls_asked_again", 0) for one in shared.services)
-    return attrs.evolve(outcome, reached={**outcome.reached, **shared.counts})
+def runner_of(profile: str) -> Any:
+    """What runs a seed, or a part of it."""
+    def run(seed: int, part: PlanPart = WHOLE, keep: bool = False) -> Outcome:
+        shared = ServicesRun(seed, profile)
+        trial = Trial(profile, shared.start, act, always=shared.check, at_end=shared.at_end)
+        outcome = trial.run(seed, part, keep=keep)
+        shared.counts["asked again"] += sum(one.counters.get("calls_asked_again", 0) for one in shared.services)
+        return attrs.evolve(outcome, reached={**outcome.reached, **shared.counts})
+    return run
 
 
-APPLICATIONS[PROFILE] = run
+APPLICATIONS.update({name: runner_of(name) for name in (PROFILE, PROFILE_SITES)})

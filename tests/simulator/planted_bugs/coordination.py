@@ -14,12 +14,14 @@ from jgroups_py.blocks.coordination.messages import (
     CoordinationMessage,
     GrantResult,
 )
+from jgroups_py.blocks.replication.leading import Leadership
 from jgroups_py.testing.simulation import coordination
+from tests.simulator.planted_bugs.replicas import reads_at_once
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
 concluded, begin_supervisor = SessionCore._concluded, CoordinationMachine.begin_supervisor
 give_back, arrive = CoordinationMachine._give_back, CoordinationMachine._arrive
-end_lease = CoordinationMachine._end_lease
+end_lease, renewed = CoordinationMachine._end_lease, SessionCore._renewed
 
 
 def for_ever(self: Lease, now_ns: int) -> bool:
@@ -79,7 +81,17 @@ def guard(name: str, left: str, owner: Any, method: str, without: Any, breaks: s
     return Safeguard(name, "coordination", left, (Patch(owner, method, without), *more), coordination.PROFILE, breaks)
 
 
+def from_the_answer(
+    self: SessionCore, session: int, result: CoordinationMessage | None, began_ns: int, now_ns: int,
+) -> None:
+    """A lease runs from when its renewal is answered."""
+    renewed(self, session, result, now_ns, now_ns)
+
+
 COORDINATION_SAFEGUARDS = (
+    guard("a lease runs from the sending of its renewal", "it runs from the answer", SessionCore, "_renewed",
+          from_the_answer, "L3"),
+    guard("a majority confirms renewals", "the leader answers without asking", Leadership, "read", reads_at_once, "L3"),
     guard("a grant is valid for a time", "it is until the store says otherwise", Lease, "holds", for_ever, "L3",
           Patch(Lease, "extend", for_ever_extended)),
     guard("a new leader counts sessions anew", "it takes them for expired", CoordinationMachine, "begin_supervisor",

@@ -1,6 +1,7 @@
-"""Safeguards of typed services (blocks/service), shown by profile services."""
+"""Safeguards of typed services (blocks/service), shown by profiles services and services-sites."""
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jgroups_py.blocks.service.aio import AsyncServices
@@ -17,6 +18,7 @@ from tests.simulator.planted_bugs.group import nothing
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
 failed, fault, flush = CallPlan.failed, BaseServices.fault, StreamBuffer.flush
+view, global_view = Directory.view, Directory.global_view
 
 
 def all_idempotent(self: CallPlan, member: Address, error: RequestError) -> None:
@@ -58,9 +60,23 @@ def errors_first(self: StreamBuffer) -> None:
     flush(self)
 
 
-def guard(name: str, left: str, owner: Any, method: str, without: Any, breaks: str) -> Safeguard:
+def nobody_new_here(self: Directory, members: Iterable[Address]) -> bool:
+    """A view of the group has no members to whom the offers are new."""
+    view(self, members)
+    return False
+
+
+def nobody_new_there(self: Directory, sites: Mapping[str, Sequence[Address]], own: str) -> bool:
+    """A view of all sites has no members to whom the offers are new."""
+    global_view(self, sites, own)
+    return False
+
+
+def guard(
+    name: str, left: str, owner: Any, method: str, without: Any, breaks: str, profile: str = services.PROFILE,
+) -> Safeguard:
     """A safeguard of one function."""
-    return Safeguard(name, "services", left, (Patch(owner, method, without),), services.PROFILE, breaks)
+    return Safeguard(name, "services", left, (Patch(owner, method, without),), profile, breaks)
 
 
 SERVICE_SAFEGUARDS = (
@@ -79,4 +95,8 @@ SERVICE_SAFEGUARDS = (
     guard("late calls of members that left are refused", "they begin", BaseServices, "is_gone", never, "C5"),
     guard("streams of members that left end", "they stay", AsyncServices, "_changed", nothing, "C5"),
     guard("calls that ended are not counted as under way", "they are", Directory, "ended", nothing, "C5"),
+    guard("members that come into the group are told what is served", "they are not", Directory, "view",
+          nobody_new_here, "C6"),
+    guard("members of other sites that come are told what is served", "they are not", Directory, "global_view",
+          nobody_new_there, "C6", services.PROFILE_SITES),
 )
