@@ -61,6 +61,9 @@ class ChannelMember(Protocol):
     def later(self, delay_ns: int, call: Callable[..., object], *arguments: Any) -> None:
         """Call something in the process after a while."""
 
+    def receiver_changed(self, receiver: object) -> None:
+        """The object to call is another one, or has other methods; None: nothing is called."""
+
 
 class SimulatedChannel(BaseChannel):
     """The channel of one incarnation of a member; a restarted member has a new one.
@@ -69,8 +72,8 @@ class SimulatedChannel(BaseChannel):
     """
 
     def __init__(self, member: ChannelMember, spec: StackSpec, name: str) -> None:
+        self._member = member                                # before a receiver is set, which reaches it
         super().__init__(spec, name)
-        self._member = member
         self._cluster: str | None = None
         self.fetches_state = False
         self.lag = 0.0                                       # seconds by which the receiver's calls are late
@@ -181,7 +184,7 @@ class SimulatedChannel(BaseChannel):
         return self._member.stats()
 
     def _receiver_changed(self) -> None:
-        """The member looks at the receiver before each call."""
+        self._member.receiver_changed(self._receiver)
 
     def _interest_changed(self, change: Event) -> None:
         if self._status.state is ChannelState.CONNECTED:

@@ -94,8 +94,8 @@ class SimulatedMember(App):
 
     def joins(self, world: ProcessPort, process: Process) -> None:
         super().joins(world, process)
-        self.channel = SimulatedChannel(self, self.spec, process.name)
         self.dispatcher = StrictDispatcher(self, process.name, self._inbox)
+        self.channel = SimulatedChannel(self, self.spec, process.name)
         receipts = self.channel.receipts
         self.connection = SimulatedConnection(self, "simulated", receipts)
         self.dispatcher.attach(receipts)
@@ -187,6 +187,9 @@ class SimulatedMember(App):
             self.stage.check_always()
         self.stage.after(delay_ns, self.stage.when_awake, self.process, due)
 
+    def receiver_changed(self, receiver: object) -> None:
+        self.dispatcher.set_receiver(receiver)
+
     # --- outputs of the node ------------------------------------------------------------------------------------------
 
     def delivered(self, batch: Batch) -> None:
@@ -217,7 +220,6 @@ class SimulatedMember(App):
         if self.stage.failures:
             self.channel.shown(output)
             return
-        self.dispatcher.set_receiver(self.channel._receiver)
         self.dispatcher.discard_own = self.channel.discard_own_messages
         if isinstance(output, ViewInstalled):
             self.connection.view = output.view
@@ -241,7 +243,6 @@ class SimulatedMember(App):
 
     def state(self) -> bytes:
         stream = io.BytesIO()
-        self.dispatcher.set_receiver(self.channel._receiver)
         self.stage.guard("get_state", self.dispatcher.invoke, "get_state", stream)
         return stream.getvalue()
 
@@ -278,7 +279,7 @@ class StrictDispatcher(Dispatcher):
     """
 
     def __init__(self, member: SimulatedMember, name: str, inbox: Inbox) -> None:
-        super().__init__(name, inbox, no_queue, member.channel.shown, lambda output: None)
+        super().__init__(name, inbox, no_queue, lambda output: member.channel.shown(output), lambda output: None)
         self._member = member
 
     def failed(self, name: str, error: BaseException, *arguments: Any) -> None:

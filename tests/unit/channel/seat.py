@@ -57,5 +57,8 @@ class Seat(ChannelMember):
     def leave(self) -> None:
         self.left += 1
 
+    def receiver_changed(self, receiver: object) -> None:
+        """Nothing is delivered to it."""
+
     def later(self, delay_ns: int, call: Callable[..., object], *arguments: Any) -> None:
         raise AssertionError("no time passes here")
