@@ -103,8 +103,8 @@ def _names(path: str) -> Diagnosis:
 
 def _listen(spec: StackSpec, args: Namespace) -> int:
     try:
-        show(f"listening; on the other host: jgroups doctor {args.stack} ... --peer {spec.layers[0].config.bind_addr} "
-             f"--port {args.port}")
+        show(f"listening; on the other host: jgroups doctor {args.stack} ... --peer "
+             f"{host.bound_host(spec.layers[0].config)} --port {args.port}")
         show(f"{pair.listen(spec, args.port, args.timeout)} has asked")
     except (ConfigError, ChannelError, OSError) as error:
         complain(f"jgroups doctor: {error}")

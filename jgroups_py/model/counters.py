@@ -15,12 +15,16 @@ is a bug; it is found when the name is counted first, so that the check costs no
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 
 import attrs
 
 COUNTER, DROP, FIGURE = "counter", "drop", "figure"
+BOUNDS_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000)
+"""Of the durations that a histogram counts apart."""
+BEYOND = "inf"
 _VARIABLE = re.compile(r"<[a-z]+>")
 
 
@@ -51,6 +55,29 @@ def drop(name: str, doc: str) -> Counter:
 def figure(name: str, doc: str) -> Counter:
     """Declare a figure that `stats` adds to the counters: what is kept now, or a sum that is kept elsewhere."""
     return Counter(name, doc, FIGURE)
+
+
+def histogram(name: str, doc: str) -> tuple[Counter, Counter]:
+    """Declare what `observe` counts. doc: what takes the time, without a full stop."""
+    return (counter(f"{name}_within_<milliseconds>", f"{doc}, at most so long and longer than the bound before: "
+                    f"{', '.join(map(str, BOUNDS_MS))}, {BEYOND} ms."),
+            counter(f"{name}_us", "Their sum, in microseconds."))
+
+
+def observe(count: Callable[[str, int], object], name: str, duration_ns: int) -> None:
+    """Count a duration in a histogram.
+
+    >>> found = {}
+    >>> def count(name, number):
+    ...     found[name] = found.get(name, 0) + number
+    >>> for duration_ms in (1, 2, 3, 90_000):
+    ...     observe(count, "pause", duration_ms * 10**6)
+    >>> found
+    {'pause_within_1': 1, 'pause_us': 90006000, 'pause_within_2.5': 1, 'pause_within_5': 1, 'pause_within_inf': 1}
+    """
+    at = bisect_left(BOUNDS_MS, duration_ns / 1_000_000)
+    count(f"{name}_within_{BOUNDS_MS[at] if at < len(BOUNDS_MS) else BEYOND}", 1)
+    count(f"{name}_us", duration_ns // 1000)
 
 
 def declare(*counters: Counter) -> tuple[Counter, ...]:

@@ -26,6 +26,32 @@ def test_names_go_round_through_one_another_and_go_with_their_owners() -> None:
         eventually(lambda: list(a.known()) == [("C", ports[2])] and a.neighbours() == [("127.0.0.1", ports[2])])
 
 
+def test_names_go_round_by_ipv6() -> None:
+    ports = [free_udp_port() for _ in range(3)]
+    with NameService("A", f"[::1]:{ports[0]}", **FAST) as a, \
+            NameService("B", f"[::]:{ports[1]}", bootstrap=f"[::1]:{ports[0]}", **FAST) as b, \
+            NameService("C", f"[::1]:{ports[2]}", bootstrap=f"[::1]:{ports[1]}", **FAST) as c:
+        eventually(lambda: a.find("C") == ("::1", ports[2]) and c.find("A") == ("::1", ports[0]))
+        eventually(lambda: a.find("B") == ("::1", ports[1]) and b.find("C") == ("::1", ports[2]))
+        assert set(a.neighbours()) == {("::1", ports[1]), ("::1", ports[2])}
+
+
+def test_a_name_of_the_other_ip_version_is_known_and_gets_no_frames() -> None:
+    ports = [free_udp_port() for _ in range(2)]
+    with NameService("A", f"[::1]:{ports[0]}", bootstrap=f"127.0.0.1:{ports[1]}", **FAST) as a, \
+            socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as other:
+        [frame] = encode_frames([NameEntry("X", "10.0.0.9", 9, 0)])
+        other.sendto(frame, ("::1", ports[0]))
+        eventually(lambda: a.find("X") == ("10.0.0.9", 9) and a.counters.get("other_ip_version_dropped", 0) > 1)
+        assert "not_sent" not in a.counters
+
+
+def test_an_address_that_no_interface_has_is_refused() -> None:
+    for bind, error in (("[2001:db8::1]:7000", OSError), ("no-such-host.invalid:7000", ConfigError)):
+        with pytest.raises(error):
+            NameService("A", bind)
+
+
 def test_accept_4_6_a_wildcard_becomes_the_address_that_the_frame_came_from() -> None:
     port = free_udp_port()
     with NameService("A", f"127.0.0.1:{port}", **FAST) as a, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:

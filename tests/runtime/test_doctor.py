@@ -54,6 +54,17 @@ def test_an_address_of_another_host_is_bad():
     assert [finding.level for finding in examined(bind_addr="match-interface:none").values()] == [BAD]
 
 
+def test_a_stack_on_the_loopback_of_ipv6_is_examined_there():
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
+        port = server.getsockname()[1]
+        found = examined("tcp", bind_addr="::1", bind_port=port, initial_hosts=f"[::1]:{port}")
+        assert (found["port"].level, f"[::1]:{port} is in use" in found["port"].what) == (WARN, True)
+        assert found["initial_hosts"].what == f"something listens at [::1]:{port}"
+    found = examined("tcp", bind_addr="::1", bind_port=port, initial_hosts=f"[::1]:{port}")
+    assert {check for check, finding in found.items() if finding.level == BAD} == set()
+    assert found["initial_hosts"].what == f"[::1]:{port} is reached; nothing listens there now"
+
+
 def test_ports_that_are_taken():
     with taken() as port:
         assert examined("tcp", bind_port=port)["port"].level == WARN
@@ -88,7 +99,9 @@ def test_small_buffers(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_name_that_is_on_loopback(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(host.socket, "gethostname", lambda: "thishost")
-    monkeypatch.setattr(host.socket, "gethostbyname", lambda name: "127.0.1.1")
+    monkeypatch.setattr(host, "host_address", lambda name, wanted: {4: "127.0.1.1", 6: "::1"}[wanted])
+    assert [f.level for f in host._own_name("thishost", "::1")] == [BAD]
+    assert [f.level for f in host._own_name("fd00::1", "fd00::1")] == [OK]
     assert [f.level for f in host._own_name("thishost", "127.0.1.1")] == [BAD]
     assert [f.level for f in host._own_name("10.0.0.1", "10.0.0.1")] == [OK]
 
@@ -131,8 +144,9 @@ def test_two_members_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[s
 class Listening:
     """`listen` on a thread."""
 
-    def __init__(self, **properties: object) -> None:
-        self.spec = load("udp", {"mcast_port": free_udp_port(), **properties})
+    def __init__(self, stack: str = "udp", host: str = "127.0.0.1", **properties: object) -> None:
+        self.spec = load(stack, {"mcast_port": free_udp_port(), **properties} if stack == "udp" else properties)
+        self.host = host
         with taken() as self.port:
             pass
         self.found: list[str] = []
@@ -148,7 +162,7 @@ class Listening:
     def examined(self, spec: Any = None) -> dict[str, list[str]]:
         deadline = time.monotonic() + 30
         while True:                                          # until it listens
-            found = list(pair.examined(spec or self.spec, "127.0.0.1", self.port))
+            found = list(pair.examined(spec or self.spec, self.host, self.port))
             if found[0].level == OK or time.monotonic() > deadline:
                 break
             time.sleep(0.05)
@@ -164,6 +178,14 @@ def test_a_healthy_pair():
     assert listening.examined() == {
         "peer": [OK], "clock": [OK], "datagrams": [OK], "multicast": [OK, OK]}
     assert listening.found == ["127.0.0.1"]
+
+
+def test_a_pair_that_speaks_ipv6():
+    with taken() as free:
+        pass
+    listening = Listening("tcp", "::1", bind_addr="::1", bind_port=free)
+    assert listening.examined() == {"peer": [OK], "clock": [OK], "transport": [OK], "datagrams": [OK]}
+    assert listening.found == ["::1"]
 
 
 def test_a_pair_in_two_multicast_groups():

@@ -92,14 +92,16 @@ def _reach(spec: StackSpec, host: str) -> Iterator[Diagnosis]:
 
 
 def _own_name(bind_addr: str, host: str) -> Iterator[Diagnosis]:
-    """Debian gives a host's name the address 127.0.1.1, so a member bound to that name stays alone."""
+    """Debian gives a host's name the address 127.0.1.1, so a member bound to that name stays alone; others ::1.
+
+    Looked at is the address of bind_addr's version, which a member with that name as bind_addr would take.
+    """
     name = socket.gethostname()
-    with contextlib.suppress(OSError):
-        address = socket.gethostbyname(name)
-        if is_loopback(address):
-            is_used = is_loopback(host) and not is_loopback(bind_addr)
-            yield Diagnosis(BAD if is_used else OK, "name", f"the host's name {name} is {address} here",
-                          f"give {name} its address in /etc/hosts, or set bind_addr to it" if is_used else "")
+    address = host_address(name, version(host))
+    if address is not None and is_loopback(address):
+        is_used = is_loopback(host) and not is_loopback(bind_addr)
+        yield Diagnosis(BAD if is_used else OK, "name", f"the host's name {name} is {address} here",
+                      f"give {name} its address in /etc/hosts, or set bind_addr to it" if is_used else "")
 
 
 def _port(spec: StackSpec, host: str) -> Iterator[Diagnosis]:

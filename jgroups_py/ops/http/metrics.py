@@ -13,9 +13,10 @@ from pathlib import Path
 
 import attrs
 
+from jgroups_py.model.counters import BEYOND, BOUNDS_MS
 from jgroups_py.ops.http.snapshot import MemberReport, Snapshot
 
-COUNTER, GAUGE = "counter", "gauge"
+COUNTER, GAUGE, HISTOGRAM = "counter", "gauge", "histogram"
 STATES = ("OPEN", "CONNECTING", "CONNECTED", "CLOSED")
 SITE_STATUSES = ("UP", "DOWN", "OFFLINE")
 BRIDGE = "bridge."
@@ -28,12 +29,16 @@ Series = tuple[Labels, float]
 
 @attrs.frozen
 class Metric:
-    """A name, its type, its help text, and its values."""
+    """A name, its type, its help text, and its values.
+
+    histogram: in place of series, those of a histogram, each with what is appended to the name.
+    """
 
     name: str
     kind: str
     doc: str
     series: tuple[Series, ...]
+    histogram: tuple[tuple[str, Labels, float], ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -52,10 +57,11 @@ def render(metrics: Iterable[Metric], common: Labels) -> bytes:
     """As Prometheus reads it. A metric without a value is left out; so is its head."""
     lines: list[str] = []
     for metric in metrics:
-        if metric.series:
+        values = metric.histogram or [("", labels, value) for labels, value in metric.series]
+        if values:
             lines += [f"# HELP {metric.name} {metric.doc}", f"# TYPE {metric.name} {metric.kind}"]
-            lines += [f"{metric.name}{{{_labels({**common, **labels})}}} {_number(value)}"
-                      for labels, value in metric.series]
+            lines += [f"{metric.name}{end}{{{_labels({**common, **labels})}}} {_number(value)}"
+                      for end, labels, value in values]
     return ("\n".join(lines) + "\n").encode()
 
 
@@ -88,6 +94,8 @@ def _group(report: MemberReport) -> list[Metric]:
                (({}, float(report.coordinator)),)),
         Metric("jgroups_view_members", GAUGE, "Members of the view.", (({}, float(len(report.members["members"]))),)),
         _counted("jgroups_views_installed_total", "Views installed.", gms, "views_installed"),
+        Metric("jgroups_view_change_seconds", HISTOGRAM, "View changes, from the stop of all messages to the view.", (),
+               () if "NAKACK" not in stats else histogram_of(stats["NAKACK"], "frozen", {})),
         _counted("jgroups_merges_total", "Merges led by this member.", gms, "merges_led"),
         _counted("jgroups_suspicions_total", "Suspicions confirmed by this member.", suspicion, "confirmed"),
         _counted("jgroups_suspicions_refuted_total", "Suspicions that the member refuted.", suspicion, "refuted"),
@@ -163,6 +171,10 @@ def _sites(report: MemberReport) -> list[Metric]:
         of_sites("jgroups_site_acknowledged_messages_total", COUNTER, "Of these, acknowledged by it.", "acknowledged"),
         of_sites("jgroups_site_lost_messages_total", COUNTER, "Of these, declared lost for it.", "lost"),
         of_sites("jgroups_site_held_messages", GAUGE, "Of these, held for it.", "held"),
+        of_sites("jgroups_site_oldest_held_seconds", GAUGE, "Age of the oldest of these.", "oldest_held_seconds"),
+        Metric("jgroups_site_delay_seconds", HISTOGRAM, "As relay: from when a batch was held to its acknowledgement.",
+               (), tuple(sample for site in sites["sites"] for sample in histogram_of(relay, f"delay_{site}",
+                                                                                      {"site": site}))),
         Metric("jgroups_held_bytes", GAUGE, "Memory of what is held for other sites.", (({}, sites["held_bytes"]),)),
         Metric("jgroups_hold_limit_bytes", GAUGE, "Its limit.", (({}, sites["hold_limit_bytes"]),)),
         _counted("jgroups_relay_lost_messages_total", "Messages of other sites that this member will never get.", relay,
@@ -203,6 +215,17 @@ def _by_net(stats: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, Map
         else:
             nets["local"][name] = figures
     return nets
+
+
+def histogram_of(figures: Mapping[str, float], name: str, labels: Labels) -> tuple[tuple[str, Labels, float], ...]:
+    """The series of what model.counters.observe counted under a name, with bounds in seconds."""
+    found: list[tuple[str, Labels, float]] = []
+    number = 0.0
+    for bound in (*BOUNDS_MS, BEYOND):
+        number += figures.get(f"{name}_within_{bound}", 0)
+        bound_s = "+Inf" if bound == BEYOND else f"{float(bound) / 1000:g}"
+        found.append(("_bucket", {**labels, "le": bound_s}, number))
+    return (*found, ("_sum", labels, figures.get(f"{name}_us", 0) / 1e6), ("_count", labels, number))
 
 
 def _counted(name: str, doc: str, figures: Mapping[str, float] | None, figure: str) -> Metric:

@@ -48,7 +48,7 @@ SENT = pa.schema([*_PAIR[:6], pa.field("origin_tag", pa.string()), pa.field("mes
 @attrs.frozen
 class Finding:
     """A range of messages and what happened to it (one of COUNTS). wall_ns: time of the row that shows it, 0: no row
-    does. In FINDINGS also sent_ns: about when the first of them was sent (when its span began), 0: not recorded."""
+    does. In FINDINGS also sent_ns: about when the first of them was sent, 0: not recorded."""
 
     what: str
     guarantee: str
@@ -99,8 +99,11 @@ def sent(spans: Any) -> Any:
 
 
 def sent_at(traffic: Traffic, number: int) -> int:
-    """When a message was sent, by the first row of the span that has it; 0: no row says so."""
-    return next((span.wall_ns for span in traffic.sent if span.first <= number < span.stop), 0)
+    """About when a message was sent: its share of the time of the span that has it; 0: no row says so."""
+    for span in traffic.sent:
+        if span.first <= number < span.stop:
+            return span.wall_ns + (span.wall_last_ns - span.wall_ns) * (number - span.first) // (span.stop - span.first)
+    return 0
 
 
 def _tag(traffic: Traffic, world: AuditedSystem) -> str:

@@ -23,7 +23,7 @@ from collections import deque
 
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import NO_RELIABILITY, Batch, Header, joined
-from jgroups_py.model.counters import counter, declare, drop, figure
+from jgroups_py.model.counters import counter, declare, drop, figure, histogram, observe
 from jgroups_py.model.digest import Digest
 from jgroups_py.model.events import (
     ExcludedHint,
@@ -84,6 +84,7 @@ class Nakack(NakSender, DigestSource, MulticastCounts):
         drop("unannounced_resent_dropped", "Retransmissions whose numbers their sender has not announced."),
         drop("stale_no_longer_kept_dropped", "Answers that messages are no longer kept, when they are not missing."),
         drop("requests_refused", "Requests of another view, or from a process outside the view."),
+        *histogram("frozen", "View changes, from the freeze to the view"),
         figure("sent", "Multicasts numbered in this view."),
         figure("kept_batches", "Batches kept for retransmission."),
         figure("kept_bytes", "Their payload bytes."),
@@ -103,6 +104,7 @@ class Nakack(NakSender, DigestSource, MulticastCounts):
         # Sending and delivering. held: neither, because frozen or between a ViewChange and its resume.
         self.held = True
         self.frozen = False
+        self.frozen_ns = 0                                     # since when, while frozen
         self.installing = False
         self.queue: deque[Batch] = deque()                     # the application's multicasts while held
         self.queued_bytes = 0
@@ -285,6 +287,8 @@ class Nakack(NakSender, DigestSource, MulticastCounts):
         self.view, self.joined = event.view.id.raw, bool(event.joined)
         self.send_window, self.uncounted = SendWindow(), {}
         self.receive_windows = {member: ReceiveWindow(keep=True) for member in self.members if member != self.me}
+        if self.frozen:
+            observe(self.count, "frozen", self.now_ns - self.frozen_ns)
         self.frozen, self.cut, self.incomplete = False, None, {}
         self.naks.clear()
         self.retransmits.clear()
@@ -314,13 +318,19 @@ class Nakack(NakSender, DigestSource, MulticastCounts):
         for batch in queue:
             self.multicast(batch)
 
+    def freeze(self) -> None:
+        """Neither send nor deliver until the next view, which may be several ballots away."""
+        if not self.frozen:
+            self.frozen_ns = self.now_ns
+        self.held = self.frozen = True
+
     @on(Freeze)
     def on_freeze(self, event: Freeze) -> None:
         """Stop, and report the reach of every sender. It also ends a flush under way: a higher ballot makes a new cut.
 
         Frozen goes up behind everything that was delivered before (law 2).
         """
-        self.held = self.frozen = True
+        self.freeze()
         self.cut, self.incomplete = None, {}
         self.pass_up(Frozen({member: self.reach(member) for member in self.members}))
 
@@ -338,7 +348,7 @@ class Nakack(NakSender, DigestSource, MulticastCounts):
         The cut is the maximum of the reaches, so nothing above it was delivered anywhere. Filled goes up behind the
         last message of the cut (law 2): when GMS receives it, this member has accepted.
         """
-        self.held = self.frozen = True
+        self.freeze()
         self.cut, self.holders = event.cut, event.holders
         if event.cut.get(self.me, self.send_window.next) != self.send_window.next:
             self.count("cut_differs_from_sent")

@@ -1,5 +1,5 @@
 """RELAY's counters: `jgroups counters` lists them with these texts."""
-from jgroups_py.model.counters import counter, declare, drop, figure
+from jgroups_py.model.counters import counter, declare, drop, figure, histogram
 
 RELAY_COUNTERS = declare(
     counter("forwarded", "Messages of this site sent to other sites, once for each."),
@@ -95,6 +95,7 @@ RELAY_COUNTERS = declare(
     drop("unwanted_chunks_dropped", "Parts of a state that the application wrote for a request that is over."),
     drop("clocks_refused", "Clocks of other holders that show an implausible time."),
     drop("implausible_dropped", "Numbers and epochs that are further ahead than any origin or site can have come."),
+    *histogram("delay_<site>", "As relay: batches, from when they were held to the acknowledgement by the site"),
     figure("numbered", "Messages that this member has numbered."),
     figure("held_messages", "Messages held for other sites now."),
     figure("held_bytes", "Their payload bytes."),

@@ -33,7 +33,7 @@ def test_the_alert_rules_ask_for_metrics_that_exist():
     text = files("jgroups_py.ops").joinpath("files", "jgroups.rules.yml").read_text()
     rules = yaml.safe_load(text)["groups"][0]["rules"]
     named = {name for rule in rules for name in NAME.findall(rule["expr"])}
-    assert len(rules) == 15
+    assert len(rules) == 16
     assert named <= known()
     assert all(rule["annotations"]["summary"] and rule["labels"]["severity"] in ("warning", "critical")
                for rule in rules)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from jgroups_py.channel.base import BaseChannel
 from jgroups_py.cli.counter_docs import section_of
-from jgroups_py.model.counters import declaration, table
+from jgroups_py.model.counters import declaration, observe, table
 from jgroups_py.model.errors import ConfigError, NotConnectedError
 from jgroups_py.ops.http.access import HttpAccess, check_place, parse_place
 from jgroups_py.ops.http.api import EndpointApi
@@ -26,7 +27,8 @@ REPORT = MemberReport(
     members={"member": "A", "cluster": "chat", "view": "A|2", "members": [
         {"name": "A", "state": "alive", "uuid": "ab" * 16}, {"name": "B", "state": "alive", "uuid": "cd" * 16}]},
     sites={"site": "NYC", "relay": "A", "is_relay": True, "held_bytes": 640, "hold_limit_bytes": 10_000, "sites": {
-        "SFO": {"status": "DOWN", "members": ["D"], "numbered": 12, "acknowledged": 2, "lost": 0, "held": 10}}},
+        "SFO": {"status": "DOWN", "members": ["D"], "numbered": 12, "acknowledged": 2, "lost": 0, "held": 10,
+                "oldest_held_seconds": 2.5}}},
     stats={"UDP": {"frames_sent": 7, "malformed_dropped": 2}, "NAKACK": {"kept_bytes": 5, "requests_sent": 3},
            "UNICAST": {"requests_sent": 1}, "GMS": {"views_installed": 2}, "RELAY": {},
            "bridge.TCP": {"frames_sent": 4},
@@ -227,7 +229,34 @@ def test_metrics_have_their_heads_and_labels_once_and_escaped():
     heads = [line for line in lines if line.startswith("# ")]
     assert len(heads) == len(set(heads)) == 2 * len({line.split()[2] for line in heads})
     names = {line.split("{")[0] for line in lines if not line.startswith("#")}
-    assert names == {line.split()[2] for line in heads}
+    plain = {line.split()[2] for line in heads if not line.endswith(" histogram")}
+    histograms = {line.split()[2] for line in heads if line.endswith(" histogram")}
+    assert len(histograms) == 2
+    assert names == plain - histograms | {name + end for name in histograms for end in ("_bucket", "_sum", "_count")}
+
+
+def test_a_histogram_has_what_is_below_each_bound_and_the_sum_in_seconds():
+    counted: dict[str, int] = {}
+
+    def count(name: str, number: int) -> None:
+        counted[name] = counted.get(name, 0) + number
+    for duration_ms in (0.5, 1, 3, 20, 90_000):
+        observe(count, "frozen", int(duration_ms * 1_000_000))
+    report = attrs.evolve(REPORT, stats={**REPORT.stats, "NAKACK": counted})
+    lines = [line for line in text_of(attrs.evolve(SNAPSHOT, report=report)) if "jgroups_view_change_seconds_" in line]
+    below = {re.search('le="(.*?)"', line)[1]: float(line.split()[-1]) for line in lines if "_bucket{" in line}
+    assert list(below) == ["0.001", "0.0025", "0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5",
+                           "10", "30", "60", "+Inf"]
+    assert [below[bound] for bound in ("0.001", "0.0025", "0.005", "0.01", "0.025", "60", "+Inf")] == [
+        2, 2, 3, 3, 4, 4, 5]
+    assert [float(line.split()[-1]) for line in lines[-2:]] == [90.0245, 5]
+
+
+def test_delays_are_counted_for_each_site():
+    stats = {**REPORT.stats, "RELAY": {"delay_SFO_within_5": 3, "delay_SFO_us": 9000, "delay_SFO_x_within_5": 4}}
+    lines = text_of(attrs.evolve(SNAPSHOT, report=attrs.evolve(REPORT, stats=stats)))
+    [number] = [line.split()[-1] for line in lines if line.startswith("jgroups_site_delay_seconds_count")]
+    assert number == "3"
 
 
 def test_the_ledger_adds_up_in_the_metrics():

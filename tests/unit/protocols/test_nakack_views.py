@@ -94,6 +94,17 @@ def test_frozen_means_no_numbering_and_no_delivery() -> None:
     assert a.payloads() == [b"1", b"2", b"waits"]
 
 
+def test_the_time_from_the_first_freeze_to_the_view_is_counted() -> None:
+    a = member()
+    a.down(Freeze())
+    a.advance(30)
+    a.down(Freeze())
+    a.advance(40)
+    a.down(change(V2, V1))
+    stats = a.stats()
+    assert (stats["frozen_within_100"], stats["frozen_us"]) == (1, 70_000)
+
+
 def test_a_second_freeze_reports_what_arrived_since_the_first() -> None:
     a = member()
     a.down(Freeze())

@@ -117,3 +117,16 @@ def test_age_is_that_of_the_first_message_that_is_not_acknowledged() -> None:
     assert not hold.has_older({NEAR: 4}, 30)
     assert hold.has_older({NEAR: 4}, 31)
     assert not hold.has_older({NEAR: 4, FAR: 2}, 99)
+    assert [hold.oldest_ns(numbers) for numbers in ({}, {NEAR: 2}, {NEAR: 3}, {NEAR: 4}, {NEAR: 4, FAR: 2})] == [
+        10, 10, 20, 30, None]
+
+
+def test_batches_that_end_within_what_is_acknowledged_now_give_their_ages_once() -> None:
+    hold = Hold()
+    hold.add(NEAR, 1, Batch(NEAR, None, (b"a", b"b")), 10)
+    hold.add(NEAR, 3, Batch(NEAR, None, (b"c",)), 20)
+    assert hold.since_of(NEAR, 1, 2) == [], "b is not acknowledged"
+    assert hold.since_of(NEAR, 2, 3) == [10]
+    assert hold.since_of(NEAR, 3, 4) == [20]
+    assert hold.since_of(NEAR, 1, 4) == [10, 20]
+    assert hold.since_of(FAR, 1, 9) == []

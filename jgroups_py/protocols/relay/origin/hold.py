@@ -137,6 +137,18 @@ class Hold:
                 return True
         return False
 
+    def oldest_ns(self, numbers: Numbers) -> int | None:
+        """Since when the oldest batch at or above these numbers (absent: 1) is held; None: there is none."""
+        found = (next((held for held in batches if held.stop > numbers.get(origin, 1)), None)
+                 for origin, batches in self.batches.items())
+        return min((held.since_ns for held in found if held is not None), default=None)
+
+    def since_of(self, origin: Address, first: int, stop: int) -> list[int]:
+        """Since when each batch is held that ends at numbers above `first` and up to `stop`."""
+        batches = self.batches.get(origin, [])
+        at = bisect_right(batches, first, key=_stop_of)
+        return [held.since_ns for held in batches[at:bisect_right(batches, stop, key=_stop_of)]]
+
     def has_since(self, since_ns: int) -> bool:
         """Whether anything is held since later than `since_ns`."""
         return any(held.since_ns > since_ns for batches in self.batches.values() for held in batches)

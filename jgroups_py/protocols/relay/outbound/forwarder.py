@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
+from jgroups_py.model.counters import observe
 from jgroups_py.protocols.relay.announcements import DiskCaughtUp, PeerAcknowledged, SiteAcknowledged
 from jgroups_py.protocols.relay.group import LocalGroup
 from jgroups_py.protocols.relay.headers import BaseHeader, Forward, NeedHeader, Numbers, ProbeHeader, SeenHeader
@@ -84,11 +85,19 @@ class Forwarder(RelayPart, ForwarderPort):
         if peer is None:
             return self.drop("non_peer_dropped", batch, "its relay has not sent HELLO", header)
         if peer.acknowledge(header.numbers, self.now_ns):
-            if peer.site.acknowledge(self.peers.acknowledged(peer.site.name)):
+            before, numbers = dict(peer.site.acked), self.peers.acknowledged(peer.site.name)
+            if peer.site.acknowledge(numbers):
+                self.count_delays(peer.site.name, before, numbers)
                 self.announce(SiteAcknowledged(peer.site))
             self.pump_to(peer)
             self.announce(PeerAcknowledged(peer))
         return None
+
+    def count_delays(self, site: str, before: Numbers, numbers: Numbers) -> None:
+        """Count how long each batch was held that a site has acknowledged now."""
+        for origin, number in numbers.items():
+            for since_ns in self.hold.since_of(origin, before.get(origin, 1), number):
+                observe(self.count, f"delay_{site}", max(0, self.now_ns - since_ns))
 
     @receives_from_bridge(NeedHeader)
     def on_need(self, header: NeedHeader, batch: Batch) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 
 from jgroups_py.model.address import Address
+from jgroups_py.model.units import NS_PER_S
 from jgroups_py.protocols.relay.group import LocalGroup
 from jgroups_py.protocols.relay.origin.hold import Hold
 from jgroups_py.protocols.relay.part import RelayPart
@@ -56,10 +57,12 @@ class SiteReport(RelayPart):
         """One other site. status_there: this site's status there, as its relay reported to this member, if it is the
         relay."""
         theirs = self.status.status_elsewhere.get(site.name)
+        oldest_ns = self.hold.oldest_ns(site.acked)
         return {
             "status": STATUS_NAMES[site.status], "forbidden": site.forbidden, "draining": site.draining is not None,
             "on_hold": site.paused,
             "status_there": None if theirs is None else STATUS_NAMES.get(theirs),
+            "oldest_held_seconds": 0.0 if oldest_ns is None else max(0, self.now_ns - oldest_ns) / NS_PER_S,
             "members": [member.name for member in site.members],
             **total(book for _, book in books),
             "origins": [{"origin": origin.name, "address": origin.raw.hex(), **attrs.asdict(book)}
