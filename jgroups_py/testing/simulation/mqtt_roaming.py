@@ -41,6 +41,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
 )
 from jgroups_py.blocks.mqtt.federation.copy_bytes import SessionCopy, read_delivery
 from jgroups_py.blocks.mqtt.federation.orphans import Adoption
+from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved
 from jgroups_py.blocks.mqtt.federation.wire import EventKind
 from jgroups_py.model.units import NS_PER_S, millis, seconds
@@ -179,7 +180,8 @@ class RoamingRun(MqttRun):
         """Q1, Q10. Excused: a session that was lost with its node, or given up by clean start or after `handover_s`; a
         publisher's node that is gone, with what it had for a peer that it could not reach; a publisher's node that was
         away while the session moved; a filter without SUBACK at a node that is gone, which no copy needs to have."""
-        if (client.name, epoch) in fact.ungranted and (node not in nodes or client.adopted_ns):
+        if (client.name, epoch) in fact.ungranted and (
+                node not in nodes or any(at_ns >= fact.at_ns for at_ns in client.adopted_ns)):
             return                                       # the copy that was adopted need not have it (seed 10634)
         if not fact.qos or not fact.acknowledged or client.epoch != epoch or fact.number in client.ever_got:
             return
@@ -216,10 +218,8 @@ class RoamingRun(MqttRun):
     def was_begun(self, fact: RoutedMessage) -> bool:
         """Whether a message of QoS 2 for a group was sent to a node that has ended since, or may have been: no other
         member gets it then. It is counted as lost once the node is back as a new process, or given up (seed 13304)."""
-        core = fact.node.core
-        return bool(core.counters["dropped_begun"] or core.counters["dropped_peer_gone"]) or any(
-            event.item is not None and number_of(event.item.publication) == fact.number
-            for peer in core.peers.values() if not peer.is_up for event in peer.stream.under_way)
+        return fact.number in fact.node.begun or any(
+            fact.number in begun_for(peer) for peer in fact.node.core.peers.values() if not peer.is_up)
 
     def check_sessions(self, nodes: list[Any]) -> None:
         """Q10: one session and one connection of each client id."""
@@ -312,6 +312,10 @@ class RoamingNode(MqttNode):
         self.copies_late_ns: list[int] = []              # when it gave up waiting for copies
         self._look_at_copies = self.core.copies.look
         self.core.copies.look = self.look_at_copies      # type: ignore[method-assign]
+        self.begun: dict[int, None] = {}                 # messages for groups under way to peers that have ended
+        self._restarted, self._forget = self.core._restarted, self.core._forget
+        self.core._restarted = self.peer_restarted       # type: ignore[method-assign]
+        self.core._forget = self.peer_forgotten          # type: ignore[method-assign]
         self._send_onward = self.core.send_onward
         self.core.send_onward = self.send_onward         # type: ignore[method-assign]
         self._event_came = self.core.handovers.event_came
@@ -462,6 +466,16 @@ class RoamingNode(MqttNode):
                 if arriving is None or (queued.claim, name) not in arriving.parts:
                     self.clients.roamers[queued.client_id].late[number_of(queued.delivery.publication)] = None
         return self._event_came(name, kind, body, now_ns)
+
+    def peer_restarted(self, peer: FederationPeer, ended: list[str], now_ns: int) -> None:
+        """A peer is a new process."""
+        self.begun.update(begun_for(peer))
+        self._restarted(peer, ended, now_ns)
+
+    def peer_forgotten(self, peer: FederationPeer, now_ns: int) -> None:
+        """A peer has stayed away for too long."""
+        self.begun.update(begun_for(peer))
+        self._forget(peer, now_ns)
 
     def look_at_copies(self, timeout_ns: int, now_ns: int) -> None:
         """What has waited for copies for too long goes on without them."""
@@ -1131,6 +1145,12 @@ class RoamingClient:
 def number_of(publication: Publication) -> int:
     """The number of a message."""
     return int(publication.payload or publication.properties.content_type or 0)
+
+
+def begun_for(peer: FederationPeer) -> dict[int, None]:
+    """The messages for groups that are under way to a peer: a member there may have had them."""
+    return {number_of(event.item.publication): None for event in peer.stream.under_way
+            if event.item is not None and event.item.targets}
 
 
 def act(node: RoamingNode, rng: Random) -> None:
