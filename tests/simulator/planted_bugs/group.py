@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from jgroups_py.model.events import Filled, Frozen
+from jgroups_py.protocols.frag import Frag
 from jgroups_py.protocols.gms import protocol as gms_module
 from jgroups_py.protocols.gms.flush import Flush
 from jgroups_py.protocols.gms.merge import MergeCoordinator
@@ -13,6 +14,10 @@ from jgroups_py.protocols.unicast.peers import UnicastPeers
 from jgroups_py.protocols.unicast.protocol import Unicast
 from jgroups_py.protocols.unicast.receiver import UnicastReceiver
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
+
+
+def as_it_is(self: Frag, batch: Any, view: Any, joined: Any) -> Any:
+    return batch
 
 
 def nothing(self: Any, *_: Any) -> None:
@@ -71,6 +76,8 @@ GROUP_SAFEGUARDS = (
           one_is_enough, "S5"),
     guard("suspicions", "GMS", "reports of failure detectors are ignored", ViewProposer, "on_suspect", nothing, "L"),
     guard("merging", "GMS", "groups are never merged", MergeCoordinator, "on_merge_needed", nothing, "L"),
+    Safeguard("the attempt that is delivered counts", "FRAG", "so does what was given up of a message begun again",
+              (Patch(Frag, "with_attempt", as_it_is),), "order", "S9"),
     guard("windows of UNICAST", "UNICAST", "unicasts go up in the order of arrival", UnicastReceiver, "on_data",
           unicasts_as_they_come, "S2"),
     guard("retransmitting unicasts", "UNICAST", "requests are ignored", Unicast, "on_nak", nothing, "L"),
