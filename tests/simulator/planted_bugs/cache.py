@@ -51,6 +51,10 @@ def takes_no_notice(self: Cache[Any, Any], payloads: Any) -> None:
     """Only the sender forgets."""
 
 
+def repeats_nothing(self: CacheHub) -> None:
+    """A member with a notice that meets a site says nothing."""
+
+
 def guard(name: str, left: str, owner: Any, method: str, without: Any, profile: str, breaks: str) -> Safeguard:
     """A safeguard of one function."""
     return Safeguard(name, "cache", left, (Patch(owner, method, without),), profile, breaks)
@@ -62,5 +66,7 @@ CACHE_SAFEGUARDS = (
     guard("the age counts from the load on", "4 s more", CacheCore, "loaded", ages_from_its_end, PROFILE, "N2"),
     guard("losses, sites back from OFFLINE clear it", "no effect", CacheHub, "_heard", hears_no_loss, PROFILE, "N3"),
     guard("merges clear a cache", "nothing happens", CacheHub, "_heard", hears_no_merge, SPLIT, "N3"),
+    guard("who has a notice and meets a site has all forget", "it says nothing", CacheHub, "_repeat", repeats_nothing,
+          SPLIT, "N3"),
     guard("room is bounded", "all values are kept", CacheCore, "_keep", keeps_everything, PROFILE, "N4"),
 )
