@@ -114,13 +114,13 @@ def as_lines(result: dict[str, Any]) -> list[str]:
     for row in result["pairs"]:
         lines.append(f"{row['origin']}@{row['origin_site']:<{9 - len(row['origin'])}}"
                      f"{row['receiver']}@{row['receiver_site']:<{9 - len(row['receiver'])}}"
-                     f"{row['expected']:>8}{row['received']:>10}{row['lost']:>6}{row['duplicated']:>7}"
+                     f"{row['expected']:>9}{row['received']:>10}{row['lost']:>6}{row['duplicated']:>7}"
                      f"{row['out_of_order']:>10}")
     totals, answers = result["totals"], result["answers"]
     lines.append(f"{'all':<20}{totals['expected']:>9}{totals['received']:>10}{totals['lost']:>6}{totals['duplicated']:>7}"
                  f"{totals['out_of_order']:>10}")
     if "from" in answers:
-        lines.append(f"{'unicasts ' + answers['from'] + ' to ' + answers['to']:<20}{answers['sent']:>8}"
+        lines.append(f"{'unicasts ' + answers['from'] + ' to ' + answers['to']:<20}{answers['sent']:>9}"
                      f"{answers['received']:>10}{answers['lost']:>6}{answers['duplicated']:>7}"
                      f"{answers['out_of_order']:>10}")
     lines.append("")
