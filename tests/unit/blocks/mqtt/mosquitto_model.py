@@ -240,9 +240,11 @@ class LinkedNode:
         return self.link.counters[name]
 
 
-def linked(names: str, seed: int = 0, broker: dict[str, Any] | None = None) -> tuple[FederationWorld, list[LinkedNode]]:
-    """A federation with a mosquitto at each node, once all links are up."""
-    world = FederationWorld(names, seed, broker=broker)
+def linked(
+    names: str, seed: int = 0, broker: dict[str, Any] | None = None, **federation: Any,
+) -> tuple[FederationWorld, list[LinkedNode]]:
+    """A federation with a mosquitto at each node, once all links are up. federation: options of FederationCore."""
+    world = FederationWorld(names, seed, broker=broker, **federation)
     nodes = [LinkedNode(world, name) for name in names]
     run(world, nodes, 1.0)
     assert all(each.is_up for each in nodes)

@@ -99,7 +99,7 @@ def test_copies_for_filters_that_overlap_are_dropped():
 
 
 def test_mosquitto_has_its_acknowledgement_when_the_peers_have_the_message():
-    world, (a, b) = linked("ab")
+    world, (a, b) = linked("ab", silent_s=60.0)
     peer = world.client("b", "peer")
     peer.subscribe("t", 1)
     run(world, [a, b], 1)
