@@ -298,14 +298,16 @@ class Broker:
 
     def adopt(
         self, client_id: str, expiry_s: int, subscriptions: Sequence[tuple[str, GrantedOptions]], now_ns: int,
-        away_ns: int = 0,
+        away_ns: int = 0, last_id: int = 0,
     ) -> None:
         """Begin a session that comes from another node, without a connection. If the client has a session here, it gets
-        the subscriptions that it lacks. away_ns: for how long it has had no connection."""
+        the subscriptions that it lacks. away_ns: for how long it has had no connection; last_id: the packet id behind
+        which its own begin."""
         session = self.sessions.get(client_id)
         if session is None:
             session = self.sessions[client_id] = ClientSession(client_id, self.options, self._outbox)
             made = session
+            session.last_id = last_id
             session.expiry_s = min(expiry_s, self.options.max_session_expiry_s)
             session.ends = self.deadlines.set(
                 now_ns + session.expiry_s * SECOND - away_ns, lambda now_ns: self._expire(made, now_ns))

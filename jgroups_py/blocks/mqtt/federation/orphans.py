@@ -22,7 +22,7 @@ from typing import Protocol
 import attrs
 
 from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
-from jgroups_py.blocks.mqtt.broker.session import NO_MESSAGE
+from jgroups_py.blocks.mqtt.broker.session import MAX_PACKET_ID, NO_MESSAGE
 from jgroups_py.blocks.mqtt.federation.copies import CopiesHost, SessionCopies
 from jgroups_py.blocks.mqtt.federation.copy_bytes import (
     CopyRank,
@@ -47,6 +47,9 @@ LIVE = CopyRank(2, 0, 0)
 NOBODY = ""
 """In place of a node that has ended: the sender keeps copies at all, which one without them never says."""
 MAX_EARLY = 10_000
+APART = 1 << 14
+"""Packet ids between those of a session and those of its copy that goes on: the former node may have used some since,
+and a client that has one of QoS 2 takes another message under the same id for a repetition [MQTT-4.3.3-10]."""
 HERE_ENTRIES = 1_000
 """Copies in an event of COPIES_HERE."""
 REMEMBERED_S = 60
@@ -341,7 +344,7 @@ class Orphans:
         for client_id, (_, copy) in sessions.items():
             if copy.expiry_s:
                 self._host.broker.adopt(client_id, copy.expiry_s, list(copy.subscriptions.items()), now_ns,
-                                        copy.away_ns(now_ns))
+                                        copy.away_ns(now_ns), last_id_of(copy))
             if copy.will is not None:
                 will, copy.will = copy.will, None
                 self._host.broker.adopt_will(client_id, will, copy.away_ns(now_ns), now_ns)
@@ -371,7 +374,7 @@ class Orphans:
                 if delivery is not None and publication.number > seen.get(publication.origin, 0):
                     seen[publication.origin] = publication.number
                     queued.append(QueuedDelivery(client_id, claim, 0, delivery))
-            moved = SessionMoved(client_id, claim, True, False, copy.last_id, tuple(copy.recorded),
+            moved = SessionMoved(client_id, claim, True, False, last_id_of(copy), tuple(copy.recorded),
                                  tuple(seen.items()))
             self._handovers.arrived(moved, queued, now_ns)
             self._copies.here.get(client_id, {}).pop(adoption.name, None)
@@ -389,6 +392,11 @@ class Orphans:
                 self._host.counters.add("dropped_copy")
                 continue
             yield QueuedDelivery(client_id, claim, packet_id, delivery)
+
+
+def last_id_of(copy: SessionCopy) -> int:
+    """The packet id behind which those of a session begin that is made of a copy."""
+    return (copy.last_id + APART) % MAX_PACKET_ID
 
 
 def _draw(client_id: str, name: str) -> bytes:

@@ -211,6 +211,25 @@ def test_a_message_of_qos_2_begins_when_the_copies_know_its_packet_id():
     assert client.payloads() == [b"x"]
 
 
+def test_a_session_of_a_copy_gives_no_message_a_packet_id_that_the_client_may_have():
+    """The client got a message of QoS 2 that the copy does not know of, since the keeper did not answer in time."""
+    w = world("AB", broker={"ack_timeout_s": 1.0}, silent_s=60.0)
+    client = subscribed(w, "A", qos=2)
+    hold_back(w, "A", "B", 3_600)
+    client.acks = False
+    w.client("A", "own").publish("a/b", b"x", 2)
+    w.run(2)
+    first, = client.messages
+    assert w.sent("A", "copies_late")
+    w.crash("A")
+    assert client.go(w, "B", wait=3).session_present
+    w.client("B", "other").publish("a/b", b"y", 2)
+    w.run(1)
+    second = client.messages[-1]
+    assert second.payload == b"y"
+    assert second.packet_id != first.packet_id, "a client takes it for a repetition of the first one (Q10)"
+
+
 def test_qos_2_goes_on_where_it_stood():
     w = world("AB")
     client = subscribed(w, "A", qos=2)
