@@ -78,6 +78,7 @@ FOUND = (
     ("mqtt-sites", 40040, "Q6: a site that was chosen for a group, and whose last member had just ended, dropped it"),
     ("mqtt", 41675, "Q10: what a session had had before it came to a node followed it when it had left that node"),
     ("mqtt", 42530, "Q10: a session of a copy gave QoS 2 a packet id that the client had of its former node"),
+    ("mqtt", 41725, "Q6: (checker) QoS 2 that was begun for a member that moved then was to be had by another one"),
     ("mqtt", 40007, "Q9: the will of an old copy was published, though its node was alive and had DISCONNECT"),
     ("mqtt", 30370, "Q1: (checker) of a message published twice, the other publication was to be where it was sent on"),
     ("mqtt", 40107, "Q6: (checker) fairness was asked by a client that repeats what it sent before CONNACK"),
