@@ -336,3 +336,30 @@ def test_operations_of_a_dict_that_are_atomic_lose_nothing_untold() -> None:
         assert Trial("dict", start, increment, at_end=at_end).run(seed).violations == ()
         complete += not told
     assert complete > 20
+
+
+def test_a_member_waits_for_its_copy_of_a_dict_without_stopping_its_loop(bench: Callable[..., Bench]) -> None:
+    found: list[tuple[bool, dict[str, int]]] = []
+    ticks: list[int] = []
+
+    async def app(ch: aio.AsyncChannel) -> None:
+        prices = ReplicatedDict(ch, "prices", str, int)
+        assert not await prices.await_ready(0.1), "it is not connected"
+        await ch.connect("x")
+
+        async def tick() -> None:
+            while True:
+                await asyncio.sleep(0.001)
+                ticks.append(1)
+        ticking = asyncio.create_task(tick())
+        assert await prices.await_ready()
+        ticking.cancel()
+        found.append((prices.ready, prices.copy()))
+        await prices.aput(f"of {len(found)}", 1)
+    made = bench(app, "A", "udp-total")
+    made.until(lambda: len(found) == 1)
+    made.start("B")
+    made.until(lambda: len(found) == 2)
+    assert [one for one, _ in found] == [True, True]
+    assert found[1][1] == {"of 1": 1}, "B has what was written before it came"
+    assert ticks

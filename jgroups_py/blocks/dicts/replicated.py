@@ -209,6 +209,7 @@ class ReplicatedDict(MutableMapping[K, V]):
         self._connection: Connection | None = None
         self._core = DictCore(Address(bytes(16)), on_split, self._merge)     # also checks the policy
         self._ready = threading.Event()
+        self._awaiting: dict[Callable[[], object], None] = {}    # called once there is a copy
         self._writes: dict[int, Write] = {}
         self._timer_ns = 0
         self._on_change: list[Callable[[DictChange[K, V]], object]] = []
@@ -245,9 +246,25 @@ class ReplicatedDict(MutableMapping[K, V]):
         return {self._keys.decode(key): self._values.decode(value) for key, value in items.items()}
 
     def wait_ready(self, timeout: float = 10.0) -> bool:
-        """Wait until this member has a copy; False: not in time."""
+        """Wait until this member has a copy; False: not in `timeout` seconds."""
         self._channel.work_until(self._ready.is_set, timeout)
         return self._ready.wait(timeout)
+
+    async def await_ready(self, timeout: float = 10.0) -> bool:
+        """`wait_ready` on an AsyncChannel."""
+        loop = asyncio.get_running_loop()
+        came = asyncio.Event()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(came.set)
+        self._awaiting[wake] = None
+        try:
+            if not self._ready.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(came.wait(), timeout)
+        finally:
+            del self._awaiting[wake]
+        return self._ready.is_set()
 
     @property
     def ready(self) -> bool:
@@ -466,6 +483,8 @@ class ReplicatedDict(MutableMapping[K, V]):
             outputs, self._core.outputs = self._core.outputs, []
             if self.ready:
                 self._ready.set()
+                for wake in list(self._awaiting):
+                    wake()
             else:
                 self._ready.clear()
             for output in outputs:
