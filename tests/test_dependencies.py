@@ -8,14 +8,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.documents.markdown import blocks, user_pages
+
 ROOT = Path(__file__).parents[1]
 MODULE_OF = {"pyyaml": "yaml", "grpcio": "grpc", "pyzmq": "zmq", "toxiproxy-python": "toxiproxy", "protobuf": "google",
              "pytest-timeout": "", "pytest-xdist": "xdist", "cosmic-ray": "cosmic_ray", "paho-mqtt": "paho",
              "types-pyyaml": "", "types-defusedxml": "", "sortedcontainers-stubs": "", "tox": "", "mypy": "",
-             "ruff": "", "pandas": "", "dnspython": "dns",
+             "ruff": "", "pandas": "", "httpx2": "", "dnspython": "dns",
              "sphinx": "", "furo": "", "myst-parser": "", "sphinx-copybutton": ""}
 """Distribution -> the module it installs, where the names differ; "": a tool or plugin that is run, not imported, or
-what another one imports (pyspark makes frames of pandas)."""
+what another one imports (pyspark makes frames of pandas, FastAPI's test client uses httpx2)."""
 OF_OTHER_ENVIRONMENTS = {"pyaeron", "no_such_module"}
 """tests/aeron has an environment of its own (tox -e aeron); a test asks for a module that does not exist."""
 OURS = {"jgroups_py", "tests", "benchmarks", "examples"}
@@ -65,7 +67,9 @@ def test_what_an_installation_requires_is_imported_by_the_package():
 
 
 def test_what_an_extra_requires_is_imported():
-    everywhere = set(imported("jgroups_py", "tests", "benchmarks", "examples"))
+    everywhere = set(imported("jgroups_py", "tests", "benchmarks", "examples")) | {
+        module for page in user_pages() for block in blocks(page) if block.language == "python"
+        for _, module in imports(ast.parse(block.text))}
     unused = {f"{extra}: {module}" for extra, modules in declared().items() for module in modules - everywhere}
     assert not unused, f"declared in setup.cfg and imported nowhere: {', '.join(sorted(unused))}"
 
