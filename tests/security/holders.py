@@ -134,7 +134,7 @@ def in_their_names(keys: Keys, heard: dict[bytes, tuple[bytes, int]], batches: l
         assert keys.signer is not None
         plain = batch.replaced(dest=None)
         head = sealed_head(SIGNED_STREAM, keys.group_key.id, keys.cluster, sender, count)
-        own = signed(keys.signer, head, b"".join(wire.encode_inner(plain)))
+        own = signed(keys.signer, head, [*wire.encode_inner(plain)])[-SIGNATURE_BYTES:]
         for at, (stream, trailer) in enumerate(((MULTICAST_STREAM, b""), (SIGNED_STREAM, own),
                                                 (SIGNED_STREAM, bytes(SIGNATURE_BYTES)),
                                                 (TAGGED_STREAM, bytes(TAG_BYTES * (members - 1))))):
