@@ -16,6 +16,7 @@ import yaml
 
 from jgroups_py.config.load import load
 from tests.deploy.image import ROOT, Builder
+from tests.deploy.kustomize import rendered
 from tests.deploy.topology import Topology
 
 pytestmark = pytest.mark.deploy
@@ -86,6 +87,29 @@ def test_the_option_kube_ping_changes_arguments_that_are_there() -> None:
     assert len(tested) == 2
     assert all(pod["containers"][0]["args"][int(at)] == value for at, value in tested.items())
     assert pod["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize("site", ["nyc", "sfo"])
+def test_kustomize_makes_a_site_and_its_members_look_for_both_sites(site: str) -> None:
+    made = rendered(DEPLOY / "kubernetes" / site)
+    assert {one["metadata"].get("namespace") for (kind, _), one in made.items() if kind != "Namespace"} == {site}
+    config = next(one["data"] for (kind, _), one in made.items() if kind == "ConfigMap")
+    assert config["SITE"] == site.upper()
+    assert all(f"jgroups.{each}.svc.cluster.local" in config["BRIDGE_QUERY"] for each in ("nyc", "sfo"))
+    assert ("Role", "jgroups-kube-ping") not in made, "an option that nobody has asked for"
+
+
+def test_kustomize_gives_the_option_kube_ping_to_the_account_of_its_own_namespace(tmp_path: Path) -> None:
+    copy = tmp_path / "kubernetes"
+    shutil.copytree(DEPLOY / "kubernetes", copy)
+    with (copy / "nyc" / "kustomization.yaml").open("a", encoding="utf-8") as file:
+        file.write("components: [../kube-ping]\n")
+    made = rendered(copy / "nyc")
+    binding = made["RoleBinding", "jgroups-kube-ping"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "jgroups", "namespace": "nyc"}]
+    pod = made["StatefulSet", "jgroups"]["spec"]["template"]["spec"]
+    assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == ("jgroups", True)
+    assert "--stack=/etc/jgroups/kube-site.xml" in pod["containers"][0]["args"]
 
 
 def test_the_unit_is_right_to_systemd_and_exposes_little(tmp_path: Path) -> None:
