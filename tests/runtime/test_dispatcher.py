@@ -33,4 +33,4 @@ def test_a_batch_without_a_message_is_given_to_no_receiver() -> None:
     for _ in range(2):
         dispatcher.handle(dispatcher.next(0))                 # type: ignore[arg-type]
     assert [message.payload for message in got] == [b"1"]
-    assert dispatcher.counters == {"no_message_dropped": 1, "delivered": 1}
+    assert dispatcher.counters == {"no_message_dropped": 1, "delivered": 1, "delivered_bytes": 1}

@@ -1086,6 +1086,8 @@ class FederationCore:
         if peer.owes_ack:
             peer.owes_ack = False
             self.say(peer.name, PeerAck(peer.in_session, peer.ack_next()))
+        if peer.undecided and peer.is_awaited and not peer.silent_since_ns and peer.has_undecided():
+            self._owes_answer(peer, now_ns)              # its tree (seed 40007)
         if not self._is_ready(peer):
             return
         stream = peer.stream

@@ -87,6 +87,10 @@ class FederationPeer:
         self._usual_ns = self._deviation_ns = 0
         self.patience_ns = max(least_ns, FIRST_PATIENCE_NS)
 
+    def has_undecided(self) -> bool:
+        """Whether an acknowledgement waits for a message that may be for it, by a tree that has not come."""
+        return any(event.token for event in self.undecided)
+
     def hold_ack(self, waits: int) -> HeldPeerAck:
         """What has come so far is acknowledged later, when so much that it waits for is done."""
         held = HeldPeerAck(self.in_next, waits)
