@@ -22,8 +22,7 @@ THOROUGH = ("SYNC before dissemination", "views of sites go forward", "losses vo
             "places are learnt from frames that open", "merges clear a cache",
             "late calls of members that left are refused", "an attempt before makes the end indefinite",
             "what was given up is cancelled when its member is back", "a grant for nobody is released",
-            "sites with rules compare what they give", "publishers wait for what is sent on to a session's next node",
-            "who has a notice and meets a site has all forget")
+            "sites with rules compare what they give", "publishers wait for what is sent on to a session's next node")
 """Left to `tox -e safeguards`: these need more seeds."""
 OF_REPLICAS = ("a majority acknowledges", "votes go to newer logs", "one vote an epoch",
                "entries must follow on the log", "acknowledged after commit")
