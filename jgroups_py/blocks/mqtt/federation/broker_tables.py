@@ -112,16 +112,15 @@ class BrokerTables:
 
     def peer_came(self, name: str, now_ns: int) -> None:
         """Compare all tables with a peer."""
-        for number, table in self.tables.items():
-            self._host.say(name, TableExchange(number, table.begin(self._wall_ns(now_ns))))
+        for number in self.tables:
+            self._host.say(name, self._begin(number, now_ns))
 
     def compare(self, now_ns: int) -> None:
         """Once in a while: each table with a peer that is drawn for it."""
         up = self._host.names_up()
         if up:
-            for number, table in self.tables.items():
-                frame = TableExchange(number, table.begin(self._wall_ns(now_ns)))
-                self._host.say(self._rng.choice(up), frame)
+            for number in self.tables:
+                self._host.say(self._rng.choice(up), self._begin(number, now_ns))
 
     def compare_with_sites(self, now_ns: int) -> None:
         """The coordinator compares retained messages with a member of another site; peers get them from both."""
@@ -133,8 +132,7 @@ class BrokerTables:
                                 TableExchange(GIVEN, self._with_rules.begin(site.name)))
         members = [member for site in up if not sites.is_ruled(site.name) for member in site.members]
         if members:
-            message = self.tables[RETAINED].begin(self._wall_ns(now_ns))
-            self._to_member(self._rng.choice(members), TableExchange(RETAINED, message))
+            self._to_member(self._rng.choice(members), self._begin(RETAINED, now_ns))
 
     def from_peer(self, name: str, frame: TableExchange, now_ns: int) -> None:
         """What a peer says of a table. Raises WireError."""
@@ -169,6 +167,9 @@ class BrokerTables:
         """What goes to members of other sites; empty afterwards."""
         to_members, self._to_members = self._to_members, []
         return to_members
+
+    def _begin(self, number: int, now_ns: int) -> TableExchange:
+        return TableExchange(number, self.tables[number].begin(self._wall_ns(now_ns)))
 
     def _exchange(self, frame: TableExchange, now_ns: int) -> tuple[Sequence[Change], list[TableExchange]]:
         changes, replies = self.tables[frame.table].receive(frame.message, self._wall_ns(now_ns))

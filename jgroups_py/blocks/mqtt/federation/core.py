@@ -495,10 +495,6 @@ class FederationCore:
             return None
         return 0
 
-    def send_to_peers(self, frame: PeerFrame) -> None:
-        """A frame to all brokers of this site."""
-        self.say(None, frame)
-
     def rules_changed(self, site: str) -> None:
         """Another site has announced other rules."""
         self.broker_tables.rules_changed(site)

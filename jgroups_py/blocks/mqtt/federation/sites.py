@@ -81,8 +81,8 @@ class SiteHost(Protocol):
         once the broker has it, 0 at once. None: there is no member."""
         ...
 
-    def send_to_peers(self, frame: PeerFrame) -> None:
-        """A frame to the brokers of this site."""
+    def say(self, name: str | None, frame: PeerFrame) -> None:
+        """A frame for a broker of this site, or for all that are up (None)."""
         ...
 
     def rules_changed(self, site: str) -> None:
@@ -256,7 +256,7 @@ class Sites:
         """Before frames to the own site are drained."""
         if self._served:
             served, self._served = self._served, []
-            self._host.send_to_peers(SiteServed(tuple(served)))
+            self._host.say(None, SiteServed(tuple(served)))
         if self._touched and self.name:
             self._merge()
         elif self._touched:
