@@ -21,14 +21,14 @@ GRACE_S = 10
 
 
 class Shell:
-    """bash, with `jgroups`, `python` and `pytest` of this environment first on its PATH, and the `programs` given."""
+    """bash; first on its PATH: `jgroups`, `python`, `pytest`, `mypy` of this environment and the `programs` given."""
 
     def __init__(self, folder: Path, root: Path, programs: Iterable[Path] = (), private: bool = False,
                  clone: bool = False) -> None:
         tools = folder / ".tools"
         tools.mkdir()
         for name, words in (("jgroups", "-P -m jgroups_py"), ("python", ""),
-                            ("pytest", "-P -m pytest -p no:cacheprovider")):
+                            ("pytest", "-P -m pytest -p no:cacheprovider"), ("mypy", "-P -m mypy")):
             script = tools / name
             script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n')
             script.chmod(0o755)
