@@ -12,6 +12,8 @@ import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.unpack import unpack
+
 ROOT = Path(__file__).parents[2]
 DEBIAN, ITS_PYTHON = "bookworm", "3.11"
 BASE, IMAGE = "localhost/jgroups-base", "localhost/jgroups_py"
@@ -56,7 +58,7 @@ class Builder:
         shutil.copy(ROOT / "deploy" / "Containerfile", context)
         run("git", "-C", ROOT, "archive", "--output", self.folder / "committed.tar", "HEAD")
         with tarfile.open(self.folder / "committed.tar") as archive:
-            archive.extractall(self.folder / "committed", filter="data")
+            unpack(archive, self.folder / "committed")
         run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", context / "wheels",
             self.folder / "committed")
         wheel, = (context / "wheels").glob("*.whl")

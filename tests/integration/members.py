@@ -22,7 +22,7 @@ LEAVING_SECONDS = 60.0
 POLL_SECONDS = 0.1
 SHOWN_EVENTS = 30
 SHOWN_STDERR = 4000
-FIRST_PORT, LAST_PORT, RANGE = 20_000, 60_000, 40
+PORTS, UNIT = range(10_000, 32_000), 5      # below those that the system gives to connections
 CLAIMS: list[socket.socket] = []            # what other runs of the tests see of the ports that this one took
 
 
@@ -231,20 +231,28 @@ def free_ports(stack: str) -> dict[str, object]:
 
 def free_range(length: int) -> int:
     """The first of `length` TCP ports that are free now; no other run of the tests takes them before this one ends."""
-    assert length <= RANGE, f"{length} ports: {RANGE} at most"
-    starts = range(FIRST_PORT, LAST_PORT - RANGE, RANGE)
-    at = os.getpid() * 7 % (len(starts) // 4)                # connections are given high ones, too
+    starts = PORTS[:-length:UNIT]
+    at = os.getpid() * 7 % len(starts)
     for first in (*starts[at:], *starts[:at]):
-        claim = socket.socket(socket.AF_UNIX)
-        try:
-            claim.bind(f"\0jgroups_py tests: ports from {first}")
-        except OSError:                                      # another run has it, or this one had it before
-            claim.close()
-            continue
-        CLAIMS.append(claim)
-        if are_free(range(first, first + length)):
+        wanted = range(first, first + length)
+        if claimed(wanted) and are_free(wanted):
             return first
-    raise AssertionError("no free ports on this machine")
+    raise AssertionError(f"no {length} neighbouring ports on this machine are free, or have not been used by this run")
+
+
+def claimed(ports: range) -> bool:
+    """Claim the units that these ports are in, all or none; False: one is another run's, or was this one's before."""
+    claims: list[socket.socket] = []
+    for first in ports[::UNIT]:
+        claims.append(socket.socket(socket.AF_UNIX))
+        try:
+            claims[-1].bind(f"\0jgroups_py tests: ports from {first}")
+        except OSError:
+            for claim in claims:
+                claim.close()
+            return False
+    CLAIMS.extend(claims)
+    return True
 
 
 def are_free(ports: range) -> bool:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unpack import unpack
+
 PINNED = "9605bb658d17d0b2ecfbaf1e3f572c1f6ec091d6"
 """The newest commit before this one whose wire format is this one's. Where a change of the format moves it,
 design/wire.md has from then on which members may run beside each other."""
@@ -36,5 +38,5 @@ def fetch(folder: Path, commit: str = PINNED) -> Path:
     archive = git("archive", commit, *PARTS)
     assert archive.returncode == 0, archive.stderr.decode()
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
-        tar.extractall(folder, filter="data")
+        unpack(tar, folder)
     return folder

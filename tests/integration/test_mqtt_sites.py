@@ -20,7 +20,7 @@ from urllib.request import urlopen
 import attrs
 import pytest
 
-from jgroups_py.cli.demo.mqtt_brokers import BrokerSites, Publisher, Subscriber, row, wait
+from jgroups_py.cli.demo.mqtt_brokers import BrokerDemoError, BrokerSites, Publisher, Subscriber, row, wait
 from jgroups_py.config.load import stacks_folder
 from tests.integration.members import free_range
 
@@ -232,6 +232,14 @@ def test_22_a_whole_site_is_killed_and_what_it_had_acknowledged_comes_once_it_ru
         arrived(subscriber, publisher, again)
         ledger = balanced(sites, "NYC", "SFO")
         assert (ledger["numbered"], ledger["lost"]) == (ledger["acknowledged"], 0), ledger
+
+
+def test_a_broker_that_does_not_start_says_why_at_once(tmp_path: Path):
+    first = free_range(2)
+    with BrokerSites(tmp_path, {"NYC": ["nyc1"]}, range(first, first + 2), {}) as brokers, \
+            socket.create_server(("127.0.0.1", first)), \
+            pytest.raises(BrokerDemoError, match=f"nyc1 has ended with code 2: .*port {first} is in use"):
+        brokers.start("nyc1")
 
 
 def test_the_demo_loses_nothing(tmp_path: Path):

@@ -86,7 +86,7 @@ def test_members_and_events_of_a_group_are_those_of_its_views(
         second, third = group("B"), group("C")
         follower.of("C", "joined")
         members = shown(capsys, tmp_path / "a")
-        assert [(name, facts["state"]) for name, facts in members.items()] == [(n, "alive") for n in "ABC"]
+        assert {name: facts["state"] for name, facts in members.items()} == dict.fromkeys("ABC", "alive")
         assert all(facts["address"].startswith("127.0.0.1:") for facts in members.values())
         second.close()
         follower.of("B", "left")
@@ -122,9 +122,11 @@ def test_members_and_events_of_swim_alone_have_tags_states_and_round_trips(
         head, columns, mine, other = capsys.readouterr().out.splitlines()
         assert head == "alone, as a sees it: 2 members"
         assert columns.split() == ["name", "address", "state", "version", "incarnation", "tags", "rtt"]
-        version_of_a, version_of_b = mine.split()[3], other.split()[3]
+        version_of_a = mine.split()[3]
         assert mine.split() == ["a", f"127.0.0.1:{ports['a']}", "alive", version_of_a, "1", "role=web", "-"]
-        assert other.split()[:6] == ["b", f"127.0.0.1:{ports['b']}", "alive", version_of_b, "2", "zone=2"]
+        name, address, state, _, incarnation, tags = other.split()[:6]
+        assert (name, address, state, tags) == ("b", f"127.0.0.1:{ports['b']}", "alive", "zone=2")
+        assert int(incarnation) >= 2, "its tags are those of its second incarnation; a suspicion makes another one"
         assert version_of_a in (__version__, "-")
         b.leave()
         follower.of("b", "left")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import jgroups_py
+from tests.unpack import unpack
 
 pytestmark = pytest.mark.release
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("release")
     run("git", "-C", ROOT, "archive", "--output", folder / "committed.tar", "HEAD")
     with tarfile.open(folder / "committed.tar") as archive:
-        archive.extractall(folder / "committed", filter="data")
+        unpack(archive, folder / "committed")
     run(sys.executable, "-m", "build", "--outdir", folder / "dist", folder / "committed")
     return folder / "dist"
 
@@ -85,7 +86,7 @@ def test_the_unpacked_source_distribution_passes_its_tests_of_formats_and_protoc
     built: Path, tmp_path: Path,
 ) -> None:
     with tarfile.open(next(built.glob("*.tar.gz"))) as source:
-        source.extractall(tmp_path, filter="data")
+        unpack(source, tmp_path)
     folder, = tmp_path.iterdir()
     run("env", f"PYTHONPATH={folder}", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/wire",
         "tests/unit/protocols", "tests/unit/relay", cwd=folder)

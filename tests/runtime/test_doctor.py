@@ -115,7 +115,11 @@ def test_initial_hosts(tmp_path: Path):
 
 
 def test_the_folder_of_the_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(host, "SLOW_SYNC_SECONDS", 60.0)
     assert examined("nyc", hold_dir=tmp_path / "hold", hold_bytes="1M")["hold_dir"].level == OK
+    monkeypatch.setattr(host, "SLOW_SYNC_SECONDS", 0.0)
+    slow = examined("nyc", hold_dir=tmp_path / "hold", hold_bytes="1M")["hold_dir"]
+    assert (slow.level, "through to disk took" in slow.what) == (WARN, True)
     assert list((tmp_path / "hold").iterdir()) == []
     in_the_way = tmp_path / "file"
     in_the_way.touch()

@@ -249,12 +249,14 @@ def test_an_insider_does_not_speak_as_another_member_in_mode_view(authority, sta
     assert all_.counted("unsigned_dropped") > 100
     all_.unharmed(4, view)
     # It takes A's address, with its own identity; or with A's name, where all share a secret.
-    pairs = [stack_of(member).find(Encrypt).pairs[all_.group.members[0].raw] for member in all_.others[1:]]
+    a = all_.group.members[0].raw
+    eventually(lambda: all(a in stack_of(member).find(Encrypt).pairs for member in all_.others[1:]), "A is proven")
+    pairs = [stack_of(member).find(Encrypt).pairs[a] for member in all_.others[1:]]
     refused = all_.counted("unidentified_dropped")
     usurper = all_.usurped(keys, "A" if authority == "psk" else "M")
     assert usurper.heard > 0, "it was not answered at all"
     assert all_.counted("unidentified_dropped") > refused
-    assert pairs == [stack_of(member).find(Encrypt).pairs[all_.group.members[0].raw] for member in all_.others[1:]]
+    assert pairs == [stack_of(member).find(Encrypt).pairs[a] for member in all_.others[1:]]
     all_.unharmed(4, view)
 
 
@@ -322,6 +324,7 @@ def test_an_insider_can_decide_a_view_without_another_member_which_comes_back(st
     install = InstallHeader(made, (flush,), (), {}, {})
     by_word(insider, [Batch(me, each, (), (ViewKey(bytes(32)), install), CONTROL) for each in (a, b, c)])
     eventually(lambda: all_.others[2].stats()["GMS"].get("times_excluded", 0) > 0, "C is excluded")
+    eventually(lambda: all(member.view.id.counter > made.id.counter for member in all_.others), "C is back")
     all_.await_view(4)
     all_.unharmed(4, all_.group.view.id)
 

@@ -62,6 +62,20 @@ class SiteBroker:
         except (OSError, urllib.error.URLError, ValueError):
             return None
 
+    def listens(self) -> bool:
+        """Whether it answers. Raises BrokerDemoError: its process has ended; what it printed last."""
+        if not self.is_up:
+            code = None if self.process is None else self.process.returncode
+            printed = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+            last = "".join(f": {line}" for line in printed[-1:])
+            raise BrokerDemoError(f"{self.name} has ended with code {code}{last}")
+        return self.ask("/v1/health") is not None
+
+    @property
+    def log(self) -> Path:
+        """What it prints."""
+        return self.file.with_suffix(".log")
+
     def has_interest(self, topic: str) -> bool:
         """Whether it knows that all other sites want a topic."""
         answer = self.ask(f"/v1/sites?topic={topic}")
@@ -117,12 +131,12 @@ class BrokerSites:
         """Start these and wait until they listen."""
         for name in names:
             broker = self.brokers[name]
-            with (self.folder / f"{name}.log").open("ab") as log:
+            with broker.log.open("ab") as log:
                 broker.process = subprocess.Popen(
                     [sys.executable, "-m", "jgroups_py", "mqtt", "serve", "-c", str(broker.file)], stdout=log,
                     stderr=log, stdin=subprocess.DEVNULL, preexec_fn=end_with_parent)
         for name in names:
-            wait(partial(self.brokers[name].ask, "/v1/health"), f"{name} listens")
+            wait(self.brokers[name].listens, f"{name} listens")
 
     def up(self, site: str) -> list[SiteBroker]:
         """The brokers of a site whose processes run."""
