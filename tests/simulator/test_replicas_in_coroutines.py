@@ -90,7 +90,7 @@ class Agreement:
 @pytest.mark.slow
 def test_writes_are_read_and_replicas_agree() -> None:
     answered = entries = 0
-    for seed in range(40):
+    for seed in range(16):
         agreement = Agreement()
         trial = Trial("group", start, act, always=agreement.check, at_end=agreement.at_end)
         assert trial.run(seed).violations == ()

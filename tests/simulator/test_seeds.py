@@ -12,15 +12,15 @@ from jgroups_py.simulator.profiles import PROFILES
 from jgroups_py.simulator.runner import run_seeds
 from tests.simulator.marathon import SHARES
 
-SEEDS = {"group": 200, "relay": 120, "relay-crash": 40, "relay-storm": 44, "split-brain": 60, "limits": 60,
-         "scale": 16, "site-crash": 40, "operators": 40, "flow": 15, "interleavings": 15, "swim": 8,
-         "swim-group": 12, "topics": 12, "replicas": 8, "late": 40, "clocks": 40, "wan": 30, "standby": 30, "large": 25,
-         "split-brain-topics": 12, "storm-topics": 12, "scale-topics": 8, "hostile": 24, "states": 40,
-         "site-states": 20, "order": 40, "order-sites": 20, "dict": 30, "mqtt": 20, "mqtt-sites": 12, "sealed": 18,
-         "sealed-disks": 12, "auth": 12, "certificates": 30, "upgrade": 40, "view-keys": 12, "attacker-site": 16,
-         "receipts": 30, "cache": 16, "cache-split": 10, "services": 10, "coordination": 25, "owners": 25,
+SEEDS = {"group": 80, "relay": 40, "relay-crash": 16, "relay-storm": 12, "split-brain": 24, "limits": 24,
+         "scale": 8, "site-crash": 16, "operators": 16, "flow": 10, "interleavings": 10, "swim": 8,
+         "swim-group": 12, "topics": 12, "replicas": 8, "late": 16, "clocks": 20, "wan": 14, "standby": 14, "large": 12,
+         "split-brain-topics": 8, "storm-topics": 6, "scale-topics": 4, "hostile": 12, "states": 20,
+         "site-states": 12, "order": 18, "order-sites": 10, "dict": 16, "mqtt": 20, "mqtt-sites": 12, "sealed": 10,
+         "sealed-disks": 8, "auth": 12, "certificates": 14, "upgrade": 20, "view-keys": 12, "attacker-site": 8,
+         "receipts": 14, "cache": 10, "cache-split": 8, "services": 8, "coordination": 25, "owners": 12,
          "services-sites": 8,
-         "attacker": 12, "attacker-insider": 12, "attacker-exmember": 10, "tokens": 12, "versions": 30}
+         "attacker": 8, "attacker-insider": 8, "attacker-exmember": 8, "tokens": 8, "versions": 14}
 """As many as fit into `./test`: some two minutes of two cores."""
 
 
