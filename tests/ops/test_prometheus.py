@@ -41,7 +41,8 @@ def test_the_rules_and_the_scrape_configuration_are_valid(files: Path):
 
 def test_a_rule_that_is_wrong_is_refused(files: Path):
     rules = files / "jgroups.rules.yml"
-    rules.write_text(rules.read_text().replace("expr: jgroups_journal_failing == 1", "expr: jgroups_journal_failing =="))
+    text = rules.read_text()
+    rules.write_text(text.replace("expr: jgroups_journal_failing == 1", "expr: jgroups_journal_failing =="))
     with pytest.raises(AssertionError, match="parse error"):
         promtool(files, "check", "rules", rules.name)
 
