@@ -5,7 +5,7 @@ member, its members and sites, a survey of all members of the group and of the s
 events. Members that do not answer the survey are named. It contains no payloads, no keys or tokens, and no variables of
 the environment: properties with a name such as secret, token or password are masked. Names and addresses of members,
 and paths of files, are in it: read it before you publish it. With --redact each IP address is replaced by one and the
-same word all over the archive (private-1, loopback-1), so who is where can still be told apart.
+same word all over the archive (private-1, loopback-1), so hosts can still be told apart.
 
 It takes some three seconds at most. The archive is for this user alone (mode 0600), is never written over a file that
 is there, and has 8 MB at most.
