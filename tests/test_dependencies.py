@@ -15,6 +15,7 @@ MODULE_OF = {"pyyaml": "yaml", "grpcio": "grpc", "pyzmq": "zmq", "toxiproxy-pyth
              "pytest-timeout": "", "pytest-xdist": "xdist", "cosmic-ray": "cosmic_ray", "paho-mqtt": "paho",
              "types-pyyaml": "", "types-defusedxml": "", "sortedcontainers-stubs": "", "tox": "", "mypy": "",
              "ruff": "", "pandas": "", "httpx2": "", "dnspython": "dns",
+             "opentelemetry-api": "opentelemetry", "opentelemetry-sdk": "opentelemetry",
              "sphinx": "", "furo": "", "myst-parser": "", "sphinx-copybutton": ""}
 """Distribution -> the module it installs, where the names differ; "": a tool or plugin that is run, not imported, or
 what another one imports (pyspark makes frames of pandas, FastAPI's test client uses httpx2)."""

@@ -215,7 +215,17 @@ class AsyncChannel(BaseChannel):
                 intake.left = left - MESSAGE_COST
                 if not intake.attend or intake.tell(payload):
                     return None
+            elif self._observer is not None and self._sent_unobserved(payload):
+                return None
         dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
+        if self._observer is not None:
+            with self._observer.sending(dest, 1, len(data), wired) as wired:
+                if until is not None or bits & RSVP:
+                    return await self.send_until(
+                        self.checked_until(until, dest, bits), data, bits, wired, timeout, wait)
+                await self.room(timeout)
+                self.connection().sends.put(dest, data, bits, wired, NOW)
+                return None
         if until is not None or bits & RSVP:
             return await self.send_until(self.checked_until(until, dest, bits), data, bits, wired, timeout, wait)
         await self.room(timeout)
@@ -248,9 +258,17 @@ class AsyncChannel(BaseChannel):
     ) -> None:
         """See JChannel.send_batch; awaits room every so often."""
         found, wired = self._all_bytes(dest, payloads, flags), self._wire_headers(headers, topic, dest)
-        for start in range(0, len(found), ROUND):
+        if self._observer is not None:
+            with self._observer.sending(dest, len(found), sum(map(len, found)), wired) as wired:
+                return await self._put_rounds(dest, found, Flag.bits(flags), wired, timeout)
+        return await self._put_rounds(dest, found, Flag.bits(flags), wired, timeout)
+
+    async def _put_rounds(
+        self, dest: Address | None, payloads: list[bytes], flags: int, wired: tuple[Header, ...], timeout: float | None,
+    ) -> None:
+        for start in range(0, len(payloads), ROUND):
             await self.room(timeout)
-            self.connection().sends.put_all(dest, found[start:start + ROUND], Flag.bits(flags), wired, NOW)
+            self.connection().sends.put_all(dest, payloads[start:start + ROUND], flags, wired, NOW)
 
     async def room(self, timeout: float | None = None) -> None:
         """For building blocks: await room in the send queue, and receivers, before putting with the timeout NOW.

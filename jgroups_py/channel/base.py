@@ -11,6 +11,7 @@ from jgroups_py.channel.block import Block
 from jgroups_py.channel.callback_registry import CallbackRegistry
 from jgroups_py.channel.environment import NewHost
 from jgroups_py.channel.message import Message, Payload, as_bytes, wire_headers
+from jgroups_py.channel.observer import MessageObserver
 from jgroups_py.channel.receipts import HANDLED, TOTAL, Receipts, Until, check_message, until_of
 from jgroups_py.channel.receiver import ReceiverLike
 from jgroups_py.channel.session import ChannelListener, Session
@@ -32,7 +33,7 @@ from jgroups_py.model.errors import (
 from jgroups_py.model.events import Event
 from jgroups_py.model.units import show_size
 from jgroups_py.model.view import GlobalView, View
-from jgroups_py.runtime.send_queue import CLOSED_INTAKE, Intake
+from jgroups_py.runtime.send_queue import CLOSED_INTAKE, MESSAGE_COST, Intake
 
 SEND_SECONDS = 60.0                         # how long a send waits for room by default
 PLAIN = {bytes}                             # types of payloads that are sent as they are
@@ -53,7 +54,7 @@ class ChannelStatus(ChannelListener):
 
     session: None while not connected. intake: the short way to its queue, closed while not connected. view: the one in
     which the messages that are being delivered now were sent. sites: other site -> its status. over: called when a
-    session has ended, or the channel has closed by itself.
+    session has ended, or the channel has closed by itself. observed: `intake` stays closed: an observer is asked first.
     """
 
     state: ChannelState = ChannelState.OPEN
@@ -64,6 +65,7 @@ class ChannelStatus(ChannelListener):
     global_view: GlobalView | None = None
     sites: dict[str, str] = attrs.Factory(dict)
     over: Callable[[], None] = lambda: None
+    observed: bool = False
 
     def not_connected_error(self) -> ChannelError:
         """The error to raise where a connection is needed and there is none."""
@@ -83,7 +85,8 @@ class ChannelStatus(ChannelListener):
         if session is self.session:
             self.view = view
             if self.state is ChannelState.CONNECTING:
-                self.state, self.intake = ChannelState.CONNECTED, session.sends.intake
+                self.state = ChannelState.CONNECTED
+                self.intake = CLOSED_INTAKE if self.observed else session.sends.intake
 
     def global_view_installed(self, session: Session, view: GlobalView) -> None:
         if session is self.session:
@@ -121,6 +124,7 @@ class BaseChannel(Subscriptions, CallbackRegistry):
         self.max_message_bytes = max_message_bytes(self.spec)
         self._status = ChannelStatus()
         self._discard_own = False
+        self._observer: MessageObserver | None = None
         self._interest = interest_of(self.spec)
         self._untils: dict[str, Until] = {}                  # what `until` means, of words that were checked
         self.receipts = Receipts(self.site)                  # for building blocks
@@ -270,6 +274,22 @@ class BaseChannel(Subscriptions, CallbackRegistry):
         if self._session is not None:
             self._session.attach(block)
 
+    def observe(self, observer: MessageObserver | None) -> None:
+        """Tell `observer` of the application's messages from now on, over all connections; None: nobody any more.
+
+        Raises:
+            ChannelError: the channel has another one.
+        """
+        if observer is not None and self._observer is not None:
+            raise ChannelError("the channel has an observer of its messages already; end it first")
+        status, session = self._status, self._session
+        self._observer, status.observed = observer, observer is not None
+        if session is not None:
+            session.dispatcher.observer = observer
+            self._receiver_changed()
+            if status.state is ChannelState.CONNECTED:
+                status.intake = session.sends.intake if observer is None else CLOSED_INTAKE
+
     def connection(self) -> Session:
         """The connection to the group, of which a building block uses what `Connection` has.
 
@@ -327,6 +347,20 @@ class BaseChannel(Subscriptions, CallbackRegistry):
         if len(data) > self.max_message_bytes:
             self.check_size(len(data))                       # raises
         return dest, data, Flag.bits(flags) if flags else 0, self._wire_headers(headers, topic, dest)
+
+    def _sent_unobserved(self, payload: bytes) -> bool:
+        """With an observer: send a plain message by the short way, if the observer does not want it and there is room.
+        """
+        observer, session = self._observer, self._status.session
+        if observer is None or session is None or self._status.state is not ChannelState.CONNECTED or observer.wants():
+            return False
+        intake = session.sends.intake
+        left = intake.left - len(payload)
+        if left <= 0:
+            return False
+        intake.append(payload)
+        intake.left = left - MESSAGE_COST
+        return not intake.attend or intake.tell(payload)
 
     def _wire_headers(
         self, headers: Mapping[int, bytes] | None, topic: str | int | None, dest: Address | None,
@@ -405,6 +439,7 @@ class BaseChannel(Subscriptions, CallbackRegistry):
             raise
         session.dispatcher.discard_own = self._discard_own
         session.dispatcher.on_unhandled = self.receipts.failed
+        session.dispatcher.observer = self._observer
         session.dispatcher.set_receiver(self._receiver)
         session.sends.open_intake(self.max_message_bytes)
         for block in self.blocks:

@@ -18,6 +18,7 @@ import attrs
 
 from jgroups_py.channel.block import Block
 from jgroups_py.channel.message import Message, MessageBatch, OrderedMessage, head_of
+from jgroups_py.channel.observer import MessageObserver
 from jgroups_py.channel.receiver import callbacks
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
@@ -69,6 +70,7 @@ CALLBACK_OF: dict[type[Output], tuple[str, Callable[[Any], Any]]] = {
 }
 """Output -> the receiver's method for it, and the method's argument."""
 
+OBSERVED = ("receive", "receive_batch")     # the methods of a receiver that a MessageObserver may wrap
 EXITS = (KeyboardInterrupt, SystemExit)     # raised by an application to exit: it closes the channel, see Receiver
 HANDLED_BYTES = 64 << 10                    # of messages that are received one by one, how much is reported at once
 CHUNK_BYTES = 64 << 10                      # pieces in which a state travels
@@ -137,7 +139,9 @@ class Dispatcher:
         self._after = after
         self._pending: deque[Output] = deque()               # taken from the inbox, not handled yet
         self._methods: dict[str, Callable[..., Any]] = {}
+        self._unobserved = self._methods                     # the same, as the observer found them
         self._blocks: dict[type[BlockHeader], Block] = {}
+        self.observer: MessageObserver | None = None         # set before `set_receiver`
 
     def attach(self, block: Block) -> None:
         """Give the batches with one of its headers to `block` from now on."""
@@ -145,7 +149,11 @@ class Dispatcher:
 
     def set_receiver(self, receiver: object) -> None:
         """The object to call from now on."""
-        self._methods = callbacks(receiver)
+        methods, observer = callbacks(receiver), self.observer
+        self._methods = self._unobserved = methods
+        if observer is not None:
+            observed = {name: observer.receiving(methods[name]) for name in OBSERVED if name in methods}
+            self._methods = {**methods, **observed}
 
     # --- the order of things ----------------------------------------------------------------------------------------
 
@@ -306,7 +314,8 @@ class Dispatcher:
         `received`, and what is handled is reported for HANDLED_BYTES at once. `stopping` is read for each, as a
         receiver that closes its channel gets nothing more.
         """
-        method, new, src, head = self._methods["receive"], Message.__new__, batch.src, head_of(batch)
+        method = (self._methods if batch.headers else self._unobserved)["receive"]
+        new, src, head = Message.__new__, batch.src, head_of(batch)
         place = batch.place
         kind: type[Message] = OrderedMessage if place else Message
         for payloads, cost in pieces(batch):

@@ -243,9 +243,17 @@ class JChannel(BaseChannel):
                 intake.left = left - MESSAGE_COST
                 if not intake.attend or intake.tell(payload):
                     return None
+            elif self._observer is not None and self._sent_unobserved(payload):
+                return None
         session = self.connection()
         dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
         room = self.send_timeout if timeout is None else timeout
+        if self._observer is not None:
+            with self._observer.sending(dest, 1, len(data), wired) as wired:
+                if until is not None or bits & RSVP:
+                    return self.send_until(self.checked_until(until, dest, bits), data, bits, wired, room, wait)
+                session.sends.put(dest, data, bits, wired, room)
+                return None
         if until is not None or bits & RSVP:
             return self.send_until(self.checked_until(until, dest, bits), data, bits, wired, room, wait)
         session.sends.put(dest, data, bits, wired, room)
@@ -280,7 +288,10 @@ class JChannel(BaseChannel):
         session = self.connection()
         found = self._all_bytes(dest, payloads, flags)
         wired, wait = self._wire_headers(headers, topic, dest), self.send_timeout if timeout is None else timeout
-        session.sends.put_all(dest, found, Flag.bits(flags), wired, wait)
+        if self._observer is not None:
+            with self._observer.sending(dest, len(found), sum(map(len, found)), wired) as wired:
+                return session.sends.put_all(dest, found, Flag.bits(flags), wired, wait)
+        return session.sends.put_all(dest, found, Flag.bits(flags), wired, wait)
 
     # --- receive ----------------------------------------------------------------------------------------------------
 

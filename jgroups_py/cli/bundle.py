@@ -4,7 +4,8 @@ It contains, each as JSON: versions (package, Python, system, packages), the sta
 member, its members and sites, a survey of all members of the group and of the sites that are UP, and over HTTP the last
 events. Members that do not answer the survey are named. It contains no payloads, no keys or tokens, and no variables of
 the environment: properties with a name such as secret, token or password are masked. Names and addresses of members,
-and paths of files, are in it: read it before you publish it.
+and paths of files, are in it: read it before you publish it. With --redact each IP address is replaced by one and the
+same word all over the archive (private-1, loopback-1), so hosts can still be told apart.
 
 It takes some three seconds at most. The archive is for this user alone (mode 0600), is never written over a file that
 is there, and has 8 MB at most.
@@ -24,7 +25,7 @@ from jgroups_py.cli.control_client import wrong
 from jgroups_py.cli.running_member import WHICH_MEMBER, Facts, RunningMember, add_member_arguments, chosen_member
 from jgroups_py.cli.showing import show
 from jgroups_py.model.errors import ChannelError, ConfigError
-from jgroups_py.ops.masking import masked
+from jgroups_py.ops.masking import Redaction, masked
 from jgroups_py.ops.own_reports import running_facts
 from jgroups_py.ops.survey import ANSWER_SECONDS
 
@@ -42,6 +43,7 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=RawDescriptionHelpFormatter)
     add_member_arguments(parser)
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="the archive to write (zip)")
+    parser.add_argument("--redact", action="store_true", help="replace IP addresses by words (private-1, loopback-1)")
     parser.set_defaults(run=run)
 
 
@@ -53,6 +55,8 @@ def run(args: Namespace) -> int:
         return wrong("bundle", f"{args.output} exists; name another file, or remove it")
     try:
         documents = collected(chosen_member(args))
+        if args.redact:
+            documents = Redaction().of(documents)
         archive = packed(documents)
         write(args.output, archive)
     except (ChannelError, ConfigError) as error:
@@ -62,7 +66,7 @@ def run(args: Namespace) -> int:
     show(f"{args.output}: {len(archive)} bytes, {', '.join(documents)}",
          *(f"not in it: {name}: {facts['error']}" for name, facts in documents.items() if "error" in facts),
          *(f"{each['state']}: {each['name']}" for each in documents["manifest.json"]["members_without_answer"]),
-         "Names, addresses and paths are in it: read it before you publish it.")
+         f"{'Names' if args.redact else 'Names, addresses'} and paths are in it: read it before you publish it.")
     return 0
 
 

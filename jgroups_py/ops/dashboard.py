@@ -29,6 +29,14 @@ PANELS = (
         f"rate(jgroups_site_acknowledged_messages_total{{{CHOSEN}}}[1m])": "{{site}} acknowledged at {{member}}"},
         "ops"),
     Panel("Held for other sites", {f"jgroups_site_held_messages{{{CHOSEN}}}": "{{site}} at {{member}}"}),
+    Panel("Age of the oldest held message", {
+        f"jgroups_site_oldest_held_seconds{{{CHOSEN}}}": "{{site}} at {{member}}"}, "s"),
+    Panel("Delay until other sites acknowledge", {
+        f"histogram_quantile({share}, sum by (le, site) (rate(jgroups_site_delay_seconds_bucket{{{CHOSEN}}}[5m])))":
+        f"{{{{site}}}}, {name}" for share, name in ((0.5, "half"), (0.99, "99 of 100"))}, "s"),
+    Panel("Take-overs of relays, mean duration", {
+        f"increase(jgroups_relay_failover_seconds_sum{{{CHOSEN}}}[5m]) "
+        f"/ (increase(jgroups_relay_failover_seconds_count{{{CHOSEN}}}[5m]) > 0)": "by {{member}}"}, "s"),
     Panel("Memory of the hold", {f"jgroups_held_bytes{{{CHOSEN}}}": "{{member}}",
                                  f"jgroups_hold_limit_bytes{{{CHOSEN}}}": "limit of {{member}}"}, "bytes"),
     Panel("Messages of the application", {

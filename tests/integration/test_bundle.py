@@ -4,6 +4,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -23,6 +24,7 @@ from tests.integration.serf_agent import until
 pytestmark = pytest.mark.real
 SEALED = Path(__file__).parents[2] / "stacks" / "sealed.xml"
 TOKEN, PAYLOAD, VARIABLE = "planted-token-of-the-endpoint", "planted-payload", "planted-variable"
+IP = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b|[0-9a-f]*::[0-9a-f]+")
 MARGIN_SECONDS = 3.0                        # the start of threads and files on a busy machine
 
 
@@ -90,6 +92,15 @@ def test_a_bundle_has_all_reports_and_no_secret_and_names_a_frozen_member(
         assert "view" in [event["event"] for event in documents["events.json"]["events"]]
     text = capsys.readouterr().out + json.dumps(documents)
     assert [secret for secret in secrets if secret in text] == []
+
+    assert main(["bundle", *where, "--redact", "-o", str(tmp_path / "redacted.zip")]) == 0
+    redacted = read(tmp_path / "redacted.zip")
+    assert not IP.search(json.dumps(redacted))
+    assert {each["protocol"]: each["properties"] for each in redacted["stack.json"]["protocols"]}["UDP"][
+        "bind_addr"] == "loopback-1"
+    assert IP.search(json.dumps(documents)), "without the option they are there"
+    assert redacted.keys() == documents.keys()
+    assert redacted["survey.json"].keys() == documents["survey.json"].keys(), "nothing else is taken away"
 
     os.kill(group["C"].process.pid, signal.SIGSTOP)
     try:

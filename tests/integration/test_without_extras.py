@@ -52,3 +52,14 @@ def test_without_msgspec_services_take_and_give_bytes_and_the_error_names_the_ex
                "interface_of(Typed)\n")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert "needs msgspec: pip install 'jgroups_py[typed]'" in done.stderr.strip().splitlines()[-1], done.stderr
+
+
+@pytest.mark.slow
+def test_without_opentelemetry_all_else_works_and_the_error_names_the_extra():
+    program = ("import sys; sys.modules['opentelemetry'] = None\n"
+               "import jgroups_py as jg\n"
+               "from jgroups_py.ops.tracing import Tracing\n"
+               "channel = jg.JChannel('udp', name='A')\n"
+               "Tracing(channel)")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.strip().endswith("Tracing needs opentelemetry-api: pip install 'jgroups_py[otel]'"), done.stderr

@@ -35,7 +35,16 @@ def promtool(folder: Path, *words: str, text: str | None = None) -> str:
 
 
 def test_the_rules_and_the_scrape_configuration_are_valid(files: Path):
-    assert "15 rules found" in promtool(files, "check", "config", "prometheus.yml")
+    assert "16 rules found" in promtool(files, "check", "config", "prometheus.yml")
+    assert "16 rules found" in promtool(files, "check", "rules", "jgroups.rules.yml")
+
+
+def test_a_rule_that_is_wrong_is_refused(files: Path):
+    rules = files / "jgroups.rules.yml"
+    text = rules.read_text()
+    rules.write_text(text.replace("expr: jgroups_journal_failing == 1", "expr: jgroups_journal_failing =="))
+    with pytest.raises(AssertionError, match="parse error"):
+        promtool(files, "check", "rules", rules.name)
 
 
 def test_the_rules_fire_when_they_should_and_only_then(files: Path):
@@ -94,3 +103,6 @@ def test_while_a_relay_dies_the_ledger_adds_up_in_every_scrape_and_its_absence_a
         assert broken["result"] == [], "numbered = acknowledged + lost + held, in every scrape"
         assert prometheus.value('jgroups_site_lost_messages_total{member="B",site="SFO"}') == 0
         assert prometheus.value('jgroups_member_relay{member="B"}') == 1
+        took_over = 'jgroups_relay_failover_seconds_count{member="B"}'
+        until(lambda: prometheus.value(took_over) == 1, "the take-over is in the histogram")
+        assert prometheus.value('jgroups_relay_failovers_total{member="B"}') == 1

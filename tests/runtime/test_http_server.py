@@ -12,7 +12,7 @@ import pytest
 
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.runtime.http.messages import HttpAnswer, HttpRequest, plain_answer
-from jgroups_py.runtime.http.server import HttpLimits, HttpServer
+from jgroups_py.runtime.http.server import YOUNG_SECONDS, HttpLimits, HttpServer
 
 pytestmark = pytest.mark.real
 HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -133,6 +133,7 @@ def test_a_connection_beyond_the_limit_takes_the_place_of_the_one_that_is_idle_f
         for reader, writer in held:
             writer.write(HEALTH)
             assert (await read_answer(reader))[0] == b"HTTP/1.1 200 OK"
+        await asyncio.sleep(1.5 * YOUNG_SECONDS)
         reader, writer = await connect(server)
         writer.write(HEALTH)
         assert (await read_answer(reader))[0] == b"HTTP/1.1 200 OK"
@@ -141,6 +142,34 @@ def test_a_connection_beyond_the_limit_takes_the_place_of_the_one_that_is_idle_f
         for _, each in [*held, (reader, writer)]:
             each.close()
     serve(test, connections=3)
+
+
+def test_a_probe_among_many_connections_that_come_at_once_is_answered():
+    async def test(server: HttpServer) -> None:
+        waiting = [await connect(server)]
+        crowd = [asyncio.create_task(connect(server)) for _ in range(100)]
+        waiting += [await asyncio.create_task(connect(server))]
+        for reader, writer in waiting:
+            writer.write(HEALTH)
+            assert (await read_answer(reader))[0] == b"HTTP/1.1 200 OK", "it was ended for those that came behind it"
+        assert len(server._clients) > 50, "all of them came at once"
+        await asyncio.sleep(1.5 * YOUNG_SECONDS)
+        waiting += [await connect(server)]
+        await asyncio.sleep(0.05)
+        assert len(server._clients) <= 8, "once they are not young any more they are ended for a new one"
+        for _, writer in (*waiting, *await asyncio.gather(*crowd)):
+            writer.close()
+    serve(test, connections=8)
+
+
+def test_above_the_bound_of_a_burst_the_idlest_is_ended_however_young():
+    async def test(server: HttpServer) -> None:
+        held = [await connect(server) for _ in range(20)]
+        await asyncio.sleep(0.05)
+        assert len(server._clients) <= 10
+        for _, writer in held:
+            writer.close()
+    serve(test, connections=3, burst=10)
 
 
 def test_while_all_others_are_being_answered_a_connection_is_refused():

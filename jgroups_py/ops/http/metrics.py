@@ -175,6 +175,10 @@ def _sites(report: MemberReport) -> list[Metric]:
         Metric("jgroups_site_delay_seconds", HISTOGRAM, "As relay: from when a batch was held to its acknowledgement.",
                (), tuple(sample for site in sites["sites"] for sample in histogram_of(relay, f"delay_{site}",
                                                                                       {"site": site}))),
+        _counted("jgroups_relay_failovers_total", "Take-overs: this member became the relay in place of another one.",
+                 relay, "failovers"),
+        Metric("jgroups_relay_failover_seconds", HISTOGRAM, "Take-overs, from the view that made this member the relay "
+               "until messages cross to every site that is UP.", (), histogram_of(relay, "failover", {})),
         Metric("jgroups_held_bytes", GAUGE, "Memory of what is held for other sites.", (({}, sites["held_bytes"]),)),
         Metric("jgroups_hold_limit_bytes", GAUGE, "Its limit.", (({}, sites["hold_limit_bytes"]),)),
         _counted("jgroups_relay_lost_messages_total", "Messages of other sites that this member will never get.", relay,

@@ -95,6 +95,9 @@ RELAY_COUNTERS = declare(
     drop("unwanted_chunks_dropped", "Parts of a state that the application wrote for a request that is over."),
     drop("clocks_refused", "Clocks of other holders that show an implausible time."),
     drop("implausible_dropped", "Numbers and epochs that are further ahead than any origin or site can have come."),
+    counter("failovers", "Take-overs: this member became the relay in place of another one."),
+    *histogram("failover", "Take-overs, from the view that made this member the relay until every site that is UP has "
+                           "acknowledged a message to it, or its HELLO came and nothing is held for it"),
     *histogram("delay_<site>", "As relay: batches, from when they were held to the acknowledgement by the site"),
     figure("numbered", "Messages that this member has numbered."),
     figure("held_messages", "Messages held for other sites now."),

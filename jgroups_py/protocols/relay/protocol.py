@@ -55,6 +55,7 @@ from jgroups_py.protocols.relay.outbound.duplicate_sites import DuplicateSites
 from jgroups_py.protocols.relay.outbound.forwarder import Forwarder
 from jgroups_py.protocols.relay.outbound.introducer import Introducer
 from jgroups_py.protocols.relay.outbound.peer_cursors import PeerCursors
+from jgroups_py.protocols.relay.outbound.take_over import RelayTakeOver
 from jgroups_py.protocols.relay.outbound.topic_filter import TopicFilter
 from jgroups_py.protocols.relay.part import RelayPart, announcement_handlers_of, bridge_receivers_of
 from jgroups_py.protocols.relay.receipts.delivery_check import DeliveryCheck
@@ -100,7 +101,8 @@ class Relay(Protocol, SiteReporter, MulticastNumbers):
         Synchronizer, BridgeLink, SiteDecisions, Trimmer, Admin, Introducer, Forwarder, DuplicateSites, PeerCursors,
         Numbering, Retention, KnownSites, UnicastRouter, SendGate, OriginCollector,
         ReceiptTracker, DeliveryCheck, HoldSeals, HoldJournal, HoldRestore, HoldClock,
-        StateForwarder, SiteStateTransfer, StateProvider, PlannedLeave, SiteReport, SiteNews,
+        StateForwarder, SiteStateTransfer, StateProvider, PlannedLeave, RelayTakeOver, SiteReport,
+        SiteNews,
     )
 
     def assemble(self) -> Iterable[Component]:

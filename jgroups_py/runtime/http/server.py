@@ -31,6 +31,8 @@ except ImportError:                                          # the extra is not 
 
 log = logging.getLogger(__name__)
 READ_BYTES = 64 << 10
+BACKLOG = 512                               # connections that wait to be accepted; one beyond tries again after 1 s
+YOUNG_SECONDS = 0.1                         # a connection whose request may be under way, see HttpLimits
 REASONS = {200: b"OK", 202: b"Accepted", 400: b"Bad Request", 401: b"Unauthorized", 403: b"Forbidden",
            404: b"Not Found", 405: b"Method Not Allowed", 408: b"Request Timeout", 409: b"Conflict",
            413: b"Payload Too Large", 421: b"Misdirected Request", 500: b"Internal Server Error",
@@ -50,9 +52,15 @@ Handler = Callable[[HttpRequest], Awaitable[HttpAnswer]]
 
 @attrs.frozen(kw_only=True)
 class HttpLimits:
-    """Of one listener."""
+    """Of one listener.
+
+    connections: above it, those without a request are ended for a new one. burst: up to here only those that have been
+    without one for YOUNG_SECONDS: when many come at once, one whose request is under way must not be ended for those
+    behind it.
+    """
 
     connections: int = 64
+    burst: int = 512
     head_bytes: int = 16 << 10
     body_bytes: int = 1 << 20
     request_seconds: float = 10.0
@@ -124,7 +132,8 @@ class HttpServer:
             listener = listening_socket(self.where, self._what, self.limits.connections)
             return await asyncio.start_unix_server(self._serve, sock=listener, limit=READ_BYTES)
         host, port = self.where
-        return await asyncio.start_server(self._serve, host or None, port, ssl=self._tls, limit=READ_BYTES)
+        return await asyncio.start_server(self._serve, host or None, port, ssl=self._tls, limit=READ_BYTES,
+                                          backlog=BACKLOG)
 
     async def stop(self) -> None:
         """Stop listening and end all connections."""
@@ -141,7 +150,7 @@ class HttpServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None, "a callback of streams runs in a task"
-        if len(self._clients) >= self.limits.connections and not self._close_idlest():
+        if not self._has_room():
             self.counters.add("refused_connections")
             writer.close()
             return
@@ -156,16 +165,23 @@ class HttpServer:
             self._clients.pop(task, None)
             writer.close()
 
-    def _close_idlest(self) -> bool:
-        """Make room: end the connection that has been without a request for the longest time. False: there is none."""
-        idle = [client for client in self._clients.values() if client.waiting_since is not None]
-        if not idle:
-            return False
-        idlest = min(idle, key=lambda client: client.waiting_since or 0.0)
-        self.counters.add("idle_connections_closed")
-        del self._clients[idlest.task]
-        idlest.task.cancel()
-        return True
+    def _has_room(self) -> bool:
+        """Whether one more connection is served. Above the limit those are ended that have been without a request for
+        longest, as many as it takes."""
+        limits, number = self.limits, len(self._clients)
+        if number < limits.connections:
+            return True
+        now = asyncio.get_running_loop().time()
+        idle = sorted((client.waiting_since, number, client) for number, client in enumerate(self._clients.values())
+                      if client.waiting_since is not None)
+        for since, _, client in idle:
+            if number < limits.connections or (now - since < YOUNG_SECONDS and number < limits.burst):
+                return True
+            self.counters.add("idle_connections_closed")
+            del self._clients[client.task]
+            client.task.cancel()
+            number -= 1
+        return number < limits.connections
 
     async def _requests(self, reader: asyncio.StreamReader, client: Client) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=self.limits.head_bytes)

@@ -19,7 +19,8 @@ def known() -> set[str]:
     """The names of all metrics of a member with every layer."""
     stats = {**{layer: {} for layer in LAYERS}, "RELAY": {"journal_bytes": 1.0, "journal_fails": 0.0}}
     found = member_metrics(FACTS, attrs.evolve(SNAPSHOT, report=attrs.evolve(REPORT, stats=stats)))
-    return {metric.name for metric in found}
+    series = {metric.name + end for metric in found for end, _, _ in metric.histogram}
+    return {metric.name for metric in found} | series
 
 
 def test_the_dashboard_shows_metrics_that_exist():

@@ -1,0 +1,249 @@
+"""Traces of messages by OpenTelemetry (extra `otel`): from the send at one member to the receivers of others.
+
+A Tracing observes a channel. A send that is sampled becomes a span `send CLUSTER`, or `send TOPIC`, and its message
+carries the span's context, as W3C's `traceparent`, in the application's header 4242. Each receiver that has a Tracing
+makes a span `process ...` of it, whose parent is the span of the send; headers cross sites, so spans do too. No
+protocol takes part.
+
+What is not sampled carries nothing, and gets no span. That matters: neighbouring messages travel as one batch only if
+their headers are equal, so a context of its own for every message would cost ten times the message.
+
+OpenTelemetry's API makes the spans; what becomes of them is up to the SDK that the application configures.
+"""
+from __future__ import annotations
+
+import inspect
+import math
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from jgroups_py.channel.base import BaseChannel
+from jgroups_py.channel.message import Message, MessageBatch
+from jgroups_py.channel.streams import DeliveryStream
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Header
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.wire import AppHeaders
+from jgroups_py.wire.topic_headers import topic_of
+
+try:
+    from opentelemetry import trace
+    from opentelemetry.context import get_current
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+except ImportError:                                          # the extra is not installed: said when it is needed
+    trace = None                                             # type: ignore[assignment]
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span, TracerProvider
+
+TRACE_HEADER = 4242                         # the application's header with `traceparent`, 55 ASCII characters
+SENT_HEADER = 4243                           # the wall clock at the send: nanoseconds since 1970, 8 bytes, big-endian
+SENT_BYTES = 8
+PARENT = "traceparent"
+
+
+class Tracing:
+    """Traces the application's messages of a channel, sent and received, until `close`; connected or not.
+
+    malformed: headers 4242 and 4243 that came and could not be read; their messages are delivered without a span.
+    """
+
+    def __init__(
+        self, channel: BaseChannel, *, ratio: float = 0.01, max_per_second: float = 100.0,
+        tracer_provider: TracerProvider | None = None,
+    ) -> None:
+        """Begin.
+
+        ratio: of the sends outside of any span, the share that begins a trace, 0 to 1. A send inside a sampled span
+        is always traced, one inside an unsampled span never. max_per_second: spans of sends, and of receptions, in a
+        second, at most; what comes above has none. tracer_provider: None: OpenTelemetry's global one.
+
+        Raises:
+            ConfigError: OpenTelemetry is not installed, or a number makes no sense. ChannelError: the channel has a
+            Tracing already.
+        """
+        if trace is None:
+            raise ConfigError("Tracing needs opentelemetry-api: pip install 'jgroups_py[otel]'")
+        if not 0 <= ratio <= 1:
+            raise ConfigError(f"ratio={ratio}: the share of sends that begin a trace is 0 to 1")
+        if not max_per_second > 0:
+            raise ConfigError(f"max_per_second={max_per_second}: a number of spans above 0")
+        self.malformed = 0
+        self._channel: BaseChannel | None = channel
+        self._ratio = ratio
+        self._tracer = trace.get_tracer("jgroups_py", tracer_provider=tracer_provider)
+        self._propagator = TraceContextTextMapPropagator()
+        self._sends, self._receptions = SpanBudget(max_per_second), SpanBudget(max_per_second)
+        self._draw = random.Random().random
+        self._until_root = self._gap()
+        channel.observe(self)
+
+    def close(self) -> None:
+        """Trace no more; idempotent."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.observe(None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # --- sends --------------------------------------------------------------------------------------------------------
+
+    def wants(self) -> bool:
+        """See MessageObserver: inside of a span, which is rare, always. Called for each plain message, so short."""
+        if get_current() or self._until_root <= 1:
+            return True
+        self._until_root -= 1
+        return False
+
+    def _gap(self) -> float:
+        """How many messages outside of spans it is to the next one that begins a trace; drawn as if for each message
+        by itself."""
+        if self._ratio in (0, 1):
+            return 1 if self._ratio else math.inf
+        return 1 + int(math.log(1 - self._draw()) / math.log(1 - self._ratio))
+
+    def sending(
+        self, dest: Address | None, messages: int, nbytes: int, wired: tuple[Header, ...],
+    ) -> AbstractContextManager[tuple[Header, ...]]:
+        """See MessageObserver. The span lasts until `send` returns: with `until`, until the receipt is there."""
+        current = trace.get_current_span().get_span_context()
+        if current.is_valid:
+            chosen = current.trace_flags.sampled
+        else:
+            self._until_root -= 1
+            chosen = self._until_root < 1
+            if chosen:
+                self._until_root = self._gap()
+        if not chosen or not self._sends.take(time.monotonic()):
+            return nullcontext(wired)
+        return self._send_span(dest, messages, nbytes, wired)
+
+    @contextmanager
+    def _send_span(
+        self, dest: Address | None, messages: int, nbytes: int, wired: tuple[Header, ...],
+    ) -> Iterator[tuple[Header, ...]]:
+        attributes = self._attributes("send", topic_of(wired), messages, nbytes)
+        if dest is not None:
+            attributes["jgroups.destination"] = str(dest)
+        name = f"send {attributes['messaging.destination.name']}"
+        with self._tracer.start_as_current_span(name, kind=trace.SpanKind.PRODUCER, attributes=attributes) as span:
+            yield self._marked(wired) if span.get_span_context().trace_flags.sampled else wired
+
+    def _marked(self, wired: tuple[Header, ...]) -> tuple[Header, ...]:
+        """The headers, and the context of the present span."""
+        carrier: dict[str, str] = {}
+        self._propagator.inject(carrier)
+        mark = {TRACE_HEADER: carrier[PARENT].encode("ascii"), SENT_HEADER: time.time_ns().to_bytes(SENT_BYTES, "big")}
+        if wired and isinstance(wired[0], AppHeaders):
+            return (AppHeaders({**wired[0].items, **mark}), *wired[1:])
+        return (AppHeaders(mark), *wired)
+
+    # --- receptions ---------------------------------------------------------------------------------------------------
+
+    def receiving(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """See MessageObserver. A loop over messages() takes a message after its delivery: see `processing`."""
+        if isinstance(getattr(method, "__self__", None), DeliveryStream):
+            return method
+
+        def observed(item: Message | MessageBatch) -> Any:
+            return self._process(method, item) if TRACE_HEADER in item.headers else method(item)
+        return observed
+
+    @contextmanager
+    def processing(self, item: Message | MessageBatch) -> Iterator[None]:
+        """For loops over `messages()` and `events()`: what is done inside is the processing of `item`."""
+        span = self._reception(item)
+        if span is None:
+            yield
+            return
+        with trace.use_span(span, end_on_exit=True):
+            yield
+
+    def _process(self, method: Callable[..., Any], item: Message | MessageBatch) -> Any:
+        span = self._reception(item)
+        if span is None:
+            return method(item)
+        try:
+            with trace.use_span(span):
+                result = method(item)
+        except BaseException:
+            span.end()
+            raise
+        if inspect.isawaitable(result):                      # of an AsyncChannel, which awaits it at once
+            return self._awaited(span, result)
+        span.end()
+        return result
+
+    async def _awaited(self, span: Span, result: Awaitable[Any]) -> Any:
+        with trace.use_span(span, end_on_exit=True):
+            return await result
+
+    def _reception(self, item: Message | MessageBatch) -> Span | None:
+        """The span of what a member received; None: it has none, it cannot be read, or there were too many."""
+        mark = item.headers.get(TRACE_HEADER)
+        if mark is None or not self._receptions.take(time.monotonic()):
+            return None
+        context = self._propagator.extract({PARENT: mark.decode("ascii", "replace")})
+        parent, sent = trace.get_current_span(context).get_span_context(), item.headers.get(SENT_HEADER, b"")
+        if not parent.is_valid or len(sent) not in (0, SENT_BYTES):
+            self.malformed += 1
+            return None
+        payloads = item.payloads if isinstance(item, MessageBatch) else (item.payload,)
+        attributes = self._attributes("process", item.topic, len(payloads), sum(map(len, payloads)))
+        attributes["jgroups.source"] = str(item.src)
+        if item.site is not None:
+            attributes["jgroups.origin_site"] = item.site
+        if sent:
+            attributes["jgroups.delay_ms"] = round((time.time_ns() - int.from_bytes(sent, "big")) / 1e6, 3)
+        return self._tracer.start_span(f"process {attributes['messaging.destination.name']}", context=context,
+                                       kind=trace.SpanKind.CONSUMER, attributes=attributes)
+
+    def _attributes(
+        self, operation: str, topic: str | None, messages: int, nbytes: int,
+    ) -> dict[str, str | int | float]:
+        """Those of OpenTelemetry's conventions for messaging, and our own."""
+        channel = self._channel
+        found: dict[str, str | int | float] = {
+            "messaging.system": "jgroups", "messaging.operation.name": operation, "messaging.operation.type": operation,
+            "messaging.destination.name": topic or (channel.cluster if channel is not None else None) or "",
+            "messaging.message.body.size": nbytes}
+        if messages != 1:
+            found["messaging.batch.message_count"] = messages
+        if channel is not None:
+            found["jgroups.member"] = channel.name
+            if channel.site is not None:
+                found["jgroups.site"] = channel.site
+        return found
+
+
+class SpanBudget:
+    """At most so many spans a second, a tenth of them at once. Threads that meet in it may get a few more."""
+
+    def __init__(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._most = self._left = max(1.0, per_second / 10)
+        self._at: float | None = None
+
+    def take(self, now: float) -> bool:
+        """Whether there is one more at `now`, in seconds of a clock that only grows.
+
+        >>> budget = SpanBudget(20)
+        >>> [budget.take(second) for second in (0.0, 0.0, 0.0, 0.05, 0.05)]
+        [True, True, False, True, False]
+        """
+        if self._at is not None:
+            self._left = min(self._most, self._left + (now - self._at) * self._per_second)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
