@@ -235,7 +235,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
                 physical = self.book.physical_of(member) if self.book is not None else None
                 if member != self.me and member.raw not in self.pairs and physical is not None:
                     self.challenge_member(ChallengeMember(member, physical))
-        if self.writer is not None and self.config.keyring:
+        if self.writer is not None and (self.config.keyring or self.by_view):
             # Spread: members that install a view together must not report together.
             self.set_timer("announce", self.rng.randrange(seconds(1)))
 
@@ -802,8 +802,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
     def announce(self) -> None:
         if self.keyring is None or (self.by_view and self.view_key is None):
             return self.set_timer("announce", self.config.announce_ns)
-        active = self.keyring.active.id
-        held = (active, *(key for key in self.usable if key != active))
+        held = self.held_keys(self.keyring)
         self.reports[self.me] = held
         # Members without ENCRYPT do not know this header.
         if len(self.members) > 1 and not (self.clear is not None and self.clear.sends_clear(None, self.now_ns)):
@@ -813,22 +812,40 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
 
     @receives(KeysHeld)
     def keys_held(self, header: KeysHeld, batch: Batch) -> None:
-        if batch.src in self.members and 0 < len(header.key_ids) <= MAX_KEYS:
+        if batch.src in self.members and 0 < len(header.key_ids) <= MAX_KEYS + 1:
             self.reports[batch.src] = header.key_ids
         else:
             self.drop("key_reports_of_non_members", batch, "its source is not in the view", header, number=1)
 
+    def held_keys(self, keyring: GroupKeyring) -> tuple[bytes, ...]:
+        """The ids that this member reports: the active key, others of the keyring, and that of the view if it has
+        one."""
+        active = keyring.active.id
+        view = () if self.view_key is None else (self.view_key.id,)
+        return (active, *(key for key in self.usable if key != active), *view)
+
     def key_report(self) -> dict[str, Any]:
         if self.keyring is None:
-            return {"keyring": "", "members": len(self.members), "keys": [], "refused": {}}
-        self.reports[self.me] = (self.keyring.active.id, *(key for key in self.usable if key != self.keyring.active.id))
+            return {"keyring": "", "members": len(self.members), "keys": [], "view_key": None, "refused": {}}
+        self.reports[self.me] = self.held_keys(self.keyring)
         members = self.members or (self.me,)
+
+        def holders(key: GroupKey) -> list[Address]:
+            return [member for member in members if key.id in self.reports.get(member, ())]
+
         keys = []
-        for key in self.keyring.keys:
-            held = [member for member in members if key.id in self.reports.get(member, ())]
+        # Without a file there is only the key of the open door, which is no secret and is never changed.
+        for key in self.keyring.keys if self.config.keyring else ():
+            held = holders(key)
             seal = [member for member in held if self.reports[member][0] == key.id]
             keys.append({"id": key.name, "state": key.state, "held_by": len(held), "active_at": len(seal),
                          "not_held_by": [] if key.state == RETIRED else [str(m) for m in members if m not in held],
                          "not_active_at": [str(member) for member in members if member not in seal]})
+        view_key = None
+        if self.view_key is not None:
+            held = holders(self.view_key)
+            view_key = {"id": self.view_key.name, "held_by": len(held),
+                        "not_held_by": [str(member) for member in members if member not in held]}
         refused = {name: number for name, number in self.counters.items() if name.endswith("_dropped") and number}
-        return {"keyring": self.config.keyring, "members": len(members), "keys": keys, "refused": refused}
+        return {"keyring": self.config.keyring, "members": len(members), "keys": keys, "view_key": view_key,
+                "refused": refused}
