@@ -1,4 +1,4 @@
-"""Known weaknesses of the packages of .ci/requirements.txt, by pip-audit: `python -m tests.release.audit` (tox -e audit).
+"""Known weaknesses of the packages of .ci/requirements.txt, by pip-audit: `tox -e audit`.
 
 Where no service can be reached pip-audit finds no weakness in anything, or names a package that "could not be audited".
 So each service is asked first about a package whose weaknesses have been known for years. The list is put to the

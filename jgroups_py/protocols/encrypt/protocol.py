@@ -39,7 +39,7 @@ from jgroups_py.model.events import (
 from jgroups_py.model.outputs import Frame, LogEntry, ReadKeyring
 from jgroups_py.model.ports import WAITING, AddressBook, Authenticator, FrameSealer, KeyReporter, ViewKeys
 from jgroups_py.model.units import choice, duration, millis, seconds, text
-from jgroups_py.protocols.encrypt.ciphers import EPOCH_BITS, FrameWriter, Parts, frame_cipher, nonce_of
+from jgroups_py.protocols.encrypt.ciphers import EPOCH_BITS, NONCE_STARTS, FrameWriter, Parts, frame_cipher
 from jgroups_py.protocols.encrypt.clear_window import ClearWindow
 from jgroups_py.protocols.encrypt.handshake import AddressChallenge, Side, transcript
 from jgroups_py.protocols.encrypt.headers import CHALLENGE_BYTES, NO_KEYS, NONE, Handshake, KeysHeld, decode_handshake
@@ -71,6 +71,7 @@ from jgroups_py.wire import SOURCE_OFFSET, VERSION, cluster_id
 from jgroups_py.wire.frame import MAGIC, clear_frame, clear_text
 from jgroups_py.wire.sealed_head import (
     COUNTED_AS,
+    COUNTER_OFFSET,
     DISCOVERY_STREAM,
     HANDSHAKE_STREAM,
     HEAD_BYTES,
@@ -179,6 +180,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         self.writer: FrameWriter | None = None               # from Connect on
         self.senders = Senders()
         self.members: tuple[Address, ...] = ()
+        self.tag_places: dict[bytes, tuple[int, int]] = {}   # address -> `tag_place`, in this view
         self.reports: dict[Address, tuple[bytes, ...]] = {}  # member of the view -> the keys that it holds
         self.frames_sealed = self.frames_opened = 0
         self.handshake_second = self.handshakes_sent = 0
@@ -216,6 +218,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             self.set_timer("announce", self.config.announce_ns)
         if self.config.accept_clear_ns:
             self.clear = ClearWindow(self.now_ns + self.config.accept_clear_ns)
+            self.copies_clear = True
             self.tell_clear()
 
     def use_keyring(self, keyring: GroupKeyring) -> None:
@@ -226,6 +229,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
         self.members = event.view.members
+        self.tag_places = {}
         self.senders.members = frozenset(member.raw for member in self.members)
         self.reports = {member: held for member, held in self.reports.items() if member in self.members}
         if self.clear is not None:
@@ -346,6 +350,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         left_ns = window.until_ns - self.now_ns
         if left_ns <= 0:
             self.clear = None
+            self.copies_clear = False
             return self.emit(LogEntry("warning", "ENCRYPT takes and sends nothing in clear any more: accept_clear is "
                                       "over"))
         unproven = dict.fromkeys(window.unproven())
@@ -368,13 +373,13 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             self.refuse("foreign_cluster_dropped", data)
             return None
         sender = self.senders.proven.get(name)
-        key = self.key_of(stream, key_id, sender)
+        key = self.key_of(stream, key_id, sender) if self.by_view else self.usable.get(key_id)
         if key is None:
             self.key_missing(data, stream, name, physical)
             return None
         if sender is not None:
             window = sender.windows[COUNTED_AS[stream]]
-            if not window.accepts(count):
+            if count <= window.top and not window.accepts(count):
                 self.refuse("replayed_dropped", data)
                 return None
             found = sender
@@ -469,12 +474,20 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             return len(text)
         if kind not in (Kind.DATA, Kind.CONTROL):
             raise WireError("it is of another kind than its stream")
-        others = [member.raw for member in self.members if member.raw != name[:ADDRESS_BYTES]]
-        if self.config.sign != "pair" or sender.pair is None or self.me.raw not in others:
+        number, mine = self.tag_places.get(name[:ADDRESS_BYTES]) or self.tag_place(name[:ADDRESS_BYTES])
+        if self.config.sign != "pair" or sender.pair is None or mine < 0:
             raise WireError("no tag is for this member")
         if sender.tag_in is None:
             sender.tag_in = tag_cipher(sender.pair.secret, name)
-        return end_before_tags(sender.tag_in, stream, count, head, text, len(others), others.index(self.me.raw))
+        return end_before_tags(sender.tag_in, stream, count, head, text, number, mine)
+
+    def tag_place(self, address: bytes) -> tuple[int, int]:
+        """How many tags a member's multicasts have in this view, and which one is for this member; -1: none."""
+        others = [member.raw for member in self.members if member.raw != address]
+        place = len(others), others.index(self.me.raw) if self.me.raw in others else -1
+        if len(others) < len(self.members):                  # it is in the view: what others claim is not kept
+            self.tag_places[address] = place
+        return place
 
     def unfit(self, data: bytes, physical: PhysicalAddress | None) -> tuple[bytes, int] | None:
         """A frame that is not a sealed one: dropped, but for one in clear while a group is upgraded."""
@@ -492,11 +505,12 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         which, head = (key.id, count >> EPOCH_BITS), data[:HEAD_BYTES]
         # A view costs as much as copying some kilobytes.
         sealed = data[HEAD_BYTES:] if len(data) < MOST_COPIED else memoryview(data)[HEAD_BYTES:]
+        nonce = NONCE_STARTS[stream] + data[COUNTER_OFFSET:HEAD_BYTES]
         cipher = sender.ciphers.get(which)
         if cipher is not None:
-            return cipher.open(nonce_of(stream, count), sealed, head)
+            return cipher.open(nonce, sealed, head)
         cipher = frame_cipher(key, self.stack.net, self.cluster, name, which[1])
-        text = cipher.open(nonce_of(stream, count), sealed, head)
+        text = cipher.open(nonce, sealed, head)
         sender.keep(which, cipher)                           # only now: a forged frame reserves nothing
         return text
 
