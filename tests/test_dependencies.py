@@ -3,12 +3,17 @@ from __future__ import annotations
 
 import ast
 import configparser
+import json
 import re
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import pytest
+
 from tests.documents.markdown import blocks, user_pages
+from tests.release.audit import audit
 
 ROOT = Path(__file__).parents[1]
 MODULE_OF = {"pyyaml": "yaml", "grpcio": "grpc", "pyzmq": "zmq", "toxiproxy-python": "toxiproxy", "protobuf": "google",
@@ -86,6 +91,28 @@ def test_what_the_tests_import_is_declared():
     undeclared = {module: places[:3] for module, places in imported("tests", "benchmarks", "examples").items()
                   if module not in known}
     assert not undeclared, f"imported and not declared in setup.cfg: {undeclared}"
+
+
+AUDITED = "{}"
+WEAKNESS = json.dumps({"dependencies": [{"name": "urllib3", "version": "1.24.1", "vulns": [{"id": "PYSEC-2019-133"}]}]})
+SKIPPED = json.dumps({"dependencies": [{"name": "urllib3", "skip_reason": "not found on PyPI"}]})
+
+
+@pytest.mark.parametrize(("pypi", "osv", "list_code", "code", "shown"), [
+    (WEAKNESS, "", 0, 0, "asked pypi"), (WEAKNESS, "", 1, 1, "asked pypi"), (SKIPPED, WEAKNESS, 0, 0, "asked osv"),
+    (SKIPPED, "", 0, 2, "NOTHING WAS AUDITED"), (AUDITED, AUDITED, 0, 2, "NOTHING WAS AUDITED")])
+def test_an_audit_that_reached_no_database_does_not_pass(pypi, osv, list_code, code, shown) -> None:
+    """pip-audit itself exits with 0 then, or with an error that reads as one of the first package."""
+    printed: list[str] = []
+
+    def run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        if "--strict" in words:
+            return subprocess.CompletedProcess(words, list_code, "the list\n", "")
+        return subprocess.CompletedProcess(words, 0, {"pypi": pypi, "osv": osv}[words[1]], "no route")
+
+    assert audit(run, ROOT / ".ci" / "requirements.txt", printed.append) == code
+    assert shown in "\n".join(printed)
+    assert ("no route" in "\n".join(printed)) == (code == 2)
 
 
 def numbers(version: str) -> tuple[int, ...]:

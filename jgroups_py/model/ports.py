@@ -133,7 +133,12 @@ class SiteReporter(ABC):
 
 
 class FrameSealer(ABC):
-    """ENCRYPT, as the transport below it uses it. Unlike other ports it changes something: it counts frames."""
+    """ENCRYPT, as the transport below it uses it. Unlike other ports it changes something: it counts frames.
+
+    copies_clear: whether `clear_copy` may have one now.
+    """
+
+    copies_clear: bool = False
 
     @abstractmethod
     def seal(

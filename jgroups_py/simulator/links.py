@@ -4,12 +4,15 @@ A crash breaks a process's links at once: the peer detects it after one latency,
 retransmits until it heals), never if the whole host lost power. A connection attempt is refused where no process
 listens, times out where the path is cut, and waits while the listener's process is paused, since the process sends the
 greeting. A graceful close is reported to the peer as one.
+
+Links are not sealed, so an attacker on the path can end them, refuse attempts and answer them itself (`Tampering`).
 """
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
-from jgroups_py.model.address import Address, PhysicalAddress
+from jgroups_py.model.address import ADDRESS_BYTES, Address, PhysicalAddress
 from jgroups_py.model.events import LinkDown, LinkUp, Listening
 from jgroups_py.model.outputs import Listen, OpenLink
 from jgroups_py.simulator.network import Network, refusal_of
@@ -41,6 +44,26 @@ class VirtualLink:
         self.listener: Listener | None = None
 
 
+class Tampering:
+    """What an attacker on the path does to links until `until_ns`: with probability `ratio` to each attempt to connect.
+
+    A link is broken, or ended by a goodbye that its peer never said; an attempt is refused, or answered by a process
+    that greets with another address.
+    """
+
+    def __init__(self, rng: Random, ratio: float, until_ns: int) -> None:
+        self.rng, self.ratio, self.until_ns = rng, ratio, until_ns
+        self.done = dict.fromkeys(("broken", "goodbye", "refused", "impostor"), 0)
+
+    def chosen(self, *kinds: str) -> str:
+        """One of the kinds, or "": this link is left alone."""
+        if self.rng.random() >= self.ratio:
+            return ""
+        kind = self.rng.choice(kinds)
+        self.done[kind] += 1
+        return kind
+
+
 class VirtualLinks:
     """All listeners and connections of a world."""
 
@@ -52,6 +75,7 @@ class VirtualLinks:
         self.listeners: dict[PhysicalAddress, Listener] = {}
         self.links: dict[tuple[Process, int, int], VirtualLink] = {}
         self.dark: dict[str, None] = {}                  # hosts without power: no answer, no refusal
+        self.tampering: Tampering | None = None
 
     def listen(self, process: Process, asked: Listen, me: Address) -> None:
         """Open a listener, and report its place to the node."""
@@ -76,6 +100,11 @@ class VirtualLinks:
         if refusal_of(link.to):
             return self._down(link, refused=False)
         reachable = self._reachable(link)
+        if reachable and (kind := self._tampered("refused", "impostor")):
+            if kind == "refused":
+                return self._down(link, refused=True)
+            assert self.tampering is not None, "it has chosen"
+            return self._up(link, LinkUp(link.number, self.tampering.rng.randbytes(ADDRESS_BYTES)))
         listener = self.listeners.get(link.to) if reachable else None
         if reachable and listener is None:
             self._down(link, refused=True)
@@ -96,6 +125,19 @@ class VirtualLinks:
     def _down(self, link: VirtualLink, *, refused: bool, graceful: bool = False) -> None:
         if self.links.pop((link.process, link.net, link.number), None) is link:
             self.world.notify(link.process, LinkDown(link.number, refused, graceful), link.net)
+
+    def tamper(self, tampering: Tampering) -> None:
+        """An attacker ends links that stand, and does something to attempts from now on."""
+        self.tampering = tampering
+        for link in list(self.links.values()):
+            if link.listener is not None and (kind := self._tampered("broken", "goodbye")):
+                self._down(link, refused=False, graceful=kind == "goodbye")
+
+    def _tampered(self, *kinds: str) -> str:
+        """What is done to a link now; "": nothing."""
+        if self.tampering is None or self.world.now_ns >= self.tampering.until_ns:
+            return ""
+        return self.tampering.chosen(*kinds)
 
     def close(self, process: Process, net: int, number: int) -> None:
         """Close a link from the side that opened it."""

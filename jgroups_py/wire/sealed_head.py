@@ -9,6 +9,7 @@ since its entropy was renewed.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Final
 
 from jgroups_py.model.address import ADDRESS_BYTES
@@ -23,6 +24,8 @@ COUNTED_AS: Final = (0, 1, 2, 0, 0, 0)
 COUNTERS: Final = 3
 _HEAD = struct.Struct(">2sBB8s8s32sQ")   # source and salt as one: the sender
 HEAD_BYTES: Final = _HEAD.size
+COUNTER: Final = struct.Struct(">Q")
+COUNTER_OFFSET: Final = HEAD_BYTES - COUNTER.size
 SENDER_OFFSET, SENDER_END = SOURCE_OFFSET, SOURCE_OFFSET + ADDRESS_BYTES + SALT_BYTES
 SEAL_BYTES: Final = HEAD_BYTES + 16      # head and tag: what a sealed frame has besides its text
 assert HEAD_BYTES == SENDER_END + 8, "source and salt stand side by side, and the counter is last"
@@ -33,7 +36,10 @@ def sealed_head(stream: int, key_id: bytes, cluster: bytes, sender: bytes, count
     return _HEAD.pack(MAGIC, SEALED_VERSION, stream, key_id, cluster, sender, counter)
 
 
-def read_head(data: bytes) -> tuple[bytes, int, int, bytes, bytes, bytes, int]:
-    """(magic, version, stream, key id, cluster id, sender, counter) of at least HEAD_BYTES bytes."""
-    fields: tuple[bytes, int, int, bytes, bytes, bytes, int] = _HEAD.unpack_from(data)
-    return fields
+def head_start(stream: int, key_id: bytes, cluster: bytes, sender: bytes) -> bytes:
+    """The heads of all frames of a stream under one key, up to the counter, which COUNTER makes."""
+    return sealed_head(stream, key_id, cluster, sender, 0)[:COUNTER_OFFSET]
+
+
+read_head: Callable[[bytes], tuple[bytes, int, int, bytes, bytes, bytes, int]] = _HEAD.unpack_from
+"""(magic, version, stream, key id, cluster id, sender, counter) of at least HEAD_BYTES bytes."""

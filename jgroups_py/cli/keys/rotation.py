@@ -70,14 +70,41 @@ def renew_view_key(args: Namespace) -> int:
     """Order a new key of the view of a running group."""
     if not args.control:
         raise ConfigError(f"give the file of a keyring, or, for a new key of a running group's view: {WHICH}")
-    if args.phase is not None or args.unchecked or args.wait:
-        raise ConfigError("--phase, --wait and --unchecked are for keyrings: give the file of one")
+    if args.phase is not None or args.unchecked:
+        raise ConfigError("--phase and --unchecked are for keyrings: give the file of one")
     answer = ask(args.control, {"command": RENEW_KEY, "bridge": args.bridge}, ANSWER_SECONDS + ANSWER_SLACK_SECONDS)
     if not answer["ok"]:
         complain(escaped(f"jgroups keys: {answer['error']}"))
         return CLAIM_FAILED
-    show(f"the {'bridge' if args.bridge else 'group'} has a new view of the same members, and its key")
-    return 0
+    stack, what = ("bridge", "bridge") if args.bridge else ("local", "group")
+    report = holders_of_view_key(args.control, stack, args.wait)
+    show(f"the {what} has a new view of the same members, and its key")
+    show(escaped(view_key_line(report)))
+    return CLAIM_FAILED if args.wait and report["view_key"]["not_held_by"] else 0
+
+
+def holders_of_view_key(control: str, stack: str, seconds: float) -> dict[str, Any]:
+    """What a member says of the key of its view, once all members have reported that they hold it, or `seconds` are
+    over.
+
+    Raises:
+        ConfigError: it is in no view of that stack any more.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        report = next((each for each in reports(control) if each["stack"] == stack and each["view_key"]), None)
+        if report is None:
+            raise ConfigError(f"the member has left the {stack} group since the order was obeyed")
+        if not report["view_key"]["not_held_by"] or time.monotonic() >= until:
+            return report
+        time.sleep(ASK_AGAIN_SECONDS)
+
+
+def view_key_line(report: dict[str, Any]) -> str:
+    """Who has reported to hold the key of the view, as n of m."""
+    key, missing = report["view_key"], report["view_key"]["not_held_by"]
+    return (f"{key['id']}  of view   held by {key['held_by']} of {report['members']} members"
+            + (f"; not reported yet by {', '.join(missing)}" if missing else ""))
 
 
 def told(args: Namespace, number: int, text: str, following: str) -> int:
@@ -117,6 +144,8 @@ def status(args: Namespace) -> int:
             missing = f"; not at {', '.join(key['not_held_by'])}" if key["not_held_by"] else ""
             show(escaped(f"{key['id']}  {key['state']:<8}  held by {key['held_by']} of {members} members, "
                          f"active at {key['active_at']} of {members}{missing}"))
+        if report["view_key"]:
+            show(escaped(view_key_line(report)))
         for name, number in report["refused"].items():
             show(escaped(f"  {name} {number:g}"))
     return 0

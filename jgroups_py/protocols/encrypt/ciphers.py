@@ -20,11 +20,13 @@ from jgroups_py.sealing.keyring import GroupKey
 from jgroups_py.sealing.primitives import KEY_BYTES, AgreementKey, Cipher, SigningKey, derive
 from jgroups_py.wire.sealed_head import (
     COUNTED_AS,
+    COUNTER,
     COUNTERS,
     MULTICAST_STREAM,
     SALT_BYTES,
+    STREAMS,
     UNICAST_STREAM,
-    sealed_head,
+    head_start,
 )
 
 MAX_CIPHERS: Final = 1000                # with mode "view": one for each member that is sent unicasts
@@ -36,7 +38,11 @@ Prover = Callable[[int, int, bytes, Parts], bytes | bytearray]
 """Makes the text of a frame as one, with what proves its sender behind it: from stream, counter, head and parts."""
 EPOCH_BITS: Final = 26
 """A sub-key seals 2^26 frames of a stream at most: 2^38 blocks of GCM with frames of 64 KB, far below its limits."""
-_NONCE = struct.Struct(">IQ")
+NONCE_STARTS: Final = tuple(struct.pack(">I", stream) for stream in range(STREAMS))
+"""Stream -> the nonces of its frames up to the counter, which stands in them as in the head."""
+Line = tuple[int, Callable[[bytes, bytes | bytearray, bytes | memoryview], bytes], bytes, bytes]
+"""What the next frames of a stream under one key need: the first counter of another cipher, the cipher's `seal`, the
+starts of their heads and of their nonces."""
 _INFO = struct.Struct(">B8s8s32sQ")
 
 
@@ -47,7 +53,7 @@ def frame_cipher(key: GroupKey, net: int, cluster: bytes, sender: bytes, epoch: 
 
 def nonce_of(stream: int, counter: int) -> bytes:
     """The nonce of a frame."""
-    return _NONCE.pack(stream, counter)
+    return NONCE_STARTS[stream] + COUNTER.pack(counter)
 
 
 class FrameWriter:
@@ -75,6 +81,7 @@ class FrameWriter:
         self._noted: deque[tuple[int, int, int]] = deque(maxlen=NOTED)       # time -> the next counters then
         self.note_at_ns = 0                      # when `note` is due
         self._ciphers: dict[tuple[bytes, int], Cipher] = {}  # (key id, epoch) -> cipher
+        self._lines: dict[tuple[int, bytes], Line] = {}      # (stream, key id) -> what is made of these ciphers
         self.agreement: AgreementKey | None = None
         self.signer: SigningKey | None = None
         if self._exchanges:
@@ -111,11 +118,12 @@ class FrameWriter:
     def use(self, key: GroupKey) -> None:
         """Seal with another key from now on; the counters go on."""
         self._key = key
-        self._ciphers = {}
+        self.forget_ciphers()
 
     def forget_ciphers(self) -> None:
         """Keys have changed: keep no cipher of one that is not used any more."""
         self._ciphers = {}
+        self._lines = {}
 
     def seal(
         self, stream: int, parts: Parts, key: GroupKey | None = None, prover: Prover | None = None,
@@ -126,11 +134,23 @@ class FrameWriter:
         counted = COUNTED_AS[stream]
         counter = self.counters[counted]
         self.counters[counted] = counter + 1
-        key_id, epoch = (key or self._key).id, counter >> EPOCH_BITS
-        cipher = self._ciphers.get((key_id, epoch)) or self._new_cipher(key or self._key, epoch)
-        head = sealed_head(stream, key_id, self._cluster, self.sender, counter)
+        if key is None:
+            key = self._key
+        line = self._lines.get((stream, key.id))
+        if line is None or counter >= line[0]:
+            line = self._new_line(stream, key, counter)
+        _, seal, head_start, nonce_start = line
+        count = COUNTER.pack(counter)
+        head = head_start + count
         text = b"".join(parts) if prover is None else prover(stream, counter, head, parts)
-        return [head, cipher.seal(_NONCE.pack(stream, counter), text, head)]
+        return [head, seal(nonce_start + count, text, head)]
+
+    def _new_line(self, stream: int, key: GroupKey, counter: int) -> Line:
+        epoch = counter >> EPOCH_BITS
+        cipher = self._ciphers.get((key.id, epoch)) or self._new_cipher(key, epoch)
+        line = self._lines[stream, key.id] = ((epoch + 1) << EPOCH_BITS, cipher.seal, head_start(
+            stream, key.id, self._cluster, self.sender), NONCE_STARTS[stream])
+        return line
 
     def _new_cipher(self, key: GroupKey, epoch: int) -> Cipher:
         former = [which for which in self._ciphers if which[0] == key.id]
@@ -138,5 +158,6 @@ class FrameWriter:
             del self._ciphers[min(former)]
         if len(self._ciphers) >= MAX_CIPHERS:
             del self._ciphers[next(iter(self._ciphers))]
+        self._lines = {}                         # some may be of what was dropped
         made = self._ciphers[key.id, epoch] = frame_cipher(key, self._net, self._cluster, self.sender, epoch)
         return made

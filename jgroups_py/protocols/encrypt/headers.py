@@ -24,7 +24,8 @@ _KEY_ID = wire.fixed_bytes(KEY_ID_BYTES)
 
 @wire.header(proto=ENCRYPT_ID, kind=1)
 class KeysHeld(Header):
-    """Ids of the keys with which the sender can open frames; the first one is its active key."""
+    """Ids of the keys with which the sender can open frames; the first one is its active key, with mode="view" the last
+    one that of its view."""
 
     key_ids: tuple[bytes, ...] = wire.field(wire.sequence(_KEY_ID))
 

@@ -39,7 +39,7 @@ from jgroups_py.model.events import (
 from jgroups_py.model.outputs import Frame, LogEntry, ReadKeyring
 from jgroups_py.model.ports import WAITING, AddressBook, Authenticator, FrameSealer, KeyReporter, ViewKeys
 from jgroups_py.model.units import choice, duration, millis, seconds, text
-from jgroups_py.protocols.encrypt.ciphers import EPOCH_BITS, FrameWriter, Parts, frame_cipher, nonce_of
+from jgroups_py.protocols.encrypt.ciphers import EPOCH_BITS, NONCE_STARTS, FrameWriter, Parts, frame_cipher
 from jgroups_py.protocols.encrypt.clear_window import ClearWindow
 from jgroups_py.protocols.encrypt.handshake import AddressChallenge, Side, transcript
 from jgroups_py.protocols.encrypt.headers import CHALLENGE_BYTES, NO_KEYS, NONE, Handshake, KeysHeld, decode_handshake
@@ -71,6 +71,7 @@ from jgroups_py.wire import SOURCE_OFFSET, VERSION, cluster_id
 from jgroups_py.wire.frame import MAGIC, clear_frame, clear_text
 from jgroups_py.wire.sealed_head import (
     COUNTED_AS,
+    COUNTER_OFFSET,
     DISCOVERY_STREAM,
     HANDSHAKE_STREAM,
     HEAD_BYTES,
@@ -179,6 +180,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         self.writer: FrameWriter | None = None               # from Connect on
         self.senders = Senders()
         self.members: tuple[Address, ...] = ()
+        self.tag_places: dict[bytes, tuple[int, int]] = {}   # address -> `tag_place`, in this view
         self.reports: dict[Address, tuple[bytes, ...]] = {}  # member of the view -> the keys that it holds
         self.frames_sealed = self.frames_opened = 0
         self.handshake_second = self.handshakes_sent = 0
@@ -216,6 +218,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             self.set_timer("announce", self.config.announce_ns)
         if self.config.accept_clear_ns:
             self.clear = ClearWindow(self.now_ns + self.config.accept_clear_ns)
+            self.copies_clear = True
             self.tell_clear()
 
     def use_keyring(self, keyring: GroupKeyring) -> None:
@@ -226,6 +229,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
         self.members = event.view.members
+        self.tag_places = {}
         self.senders.members = frozenset(member.raw for member in self.members)
         self.reports = {member: held for member, held in self.reports.items() if member in self.members}
         if self.clear is not None:
@@ -235,7 +239,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
                 physical = self.book.physical_of(member) if self.book is not None else None
                 if member != self.me and member.raw not in self.pairs and physical is not None:
                     self.challenge_member(ChallengeMember(member, physical))
-        if self.writer is not None and self.config.keyring:
+        if self.writer is not None and (self.config.keyring or self.by_view):
             # Spread: members that install a view together must not report together.
             self.set_timer("announce", self.rng.randrange(seconds(1)))
 
@@ -346,6 +350,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         left_ns = window.until_ns - self.now_ns
         if left_ns <= 0:
             self.clear = None
+            self.copies_clear = False
             return self.emit(LogEntry("warning", "ENCRYPT takes and sends nothing in clear any more: accept_clear is "
                                       "over"))
         unproven = dict.fromkeys(window.unproven())
@@ -368,13 +373,13 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             self.refuse("foreign_cluster_dropped", data)
             return None
         sender = self.senders.proven.get(name)
-        key = self.key_of(stream, key_id, sender)
+        key = self.key_of(stream, key_id, sender) if self.by_view else self.usable.get(key_id)
         if key is None:
             self.key_missing(data, stream, name, physical)
             return None
         if sender is not None:
             window = sender.windows[COUNTED_AS[stream]]
-            if not window.accepts(count):
+            if count <= window.top and not window.accepts(count):
                 self.refuse("replayed_dropped", data)
                 return None
             found = sender
@@ -469,12 +474,20 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             return len(text)
         if kind not in (Kind.DATA, Kind.CONTROL):
             raise WireError("it is of another kind than its stream")
-        others = [member.raw for member in self.members if member.raw != name[:ADDRESS_BYTES]]
-        if self.config.sign != "pair" or sender.pair is None or self.me.raw not in others:
+        number, mine = self.tag_places.get(name[:ADDRESS_BYTES]) or self.tag_place(name[:ADDRESS_BYTES])
+        if self.config.sign != "pair" or sender.pair is None or mine < 0:
             raise WireError("no tag is for this member")
         if sender.tag_in is None:
             sender.tag_in = tag_cipher(sender.pair.secret, name)
-        return end_before_tags(sender.tag_in, stream, count, head, text, len(others), others.index(self.me.raw))
+        return end_before_tags(sender.tag_in, stream, count, head, text, number, mine)
+
+    def tag_place(self, address: bytes) -> tuple[int, int]:
+        """How many tags a member's multicasts have in this view, and which one is for this member; -1: none."""
+        others = [member.raw for member in self.members if member.raw != address]
+        place = len(others), others.index(self.me.raw) if self.me.raw in others else -1
+        if len(others) < len(self.members):                  # it is in the view: what others claim is not kept
+            self.tag_places[address] = place
+        return place
 
     def unfit(self, data: bytes, physical: PhysicalAddress | None) -> tuple[bytes, int] | None:
         """A frame that is not a sealed one: dropped, but for one in clear while a group is upgraded."""
@@ -492,11 +505,12 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         which, head = (key.id, count >> EPOCH_BITS), data[:HEAD_BYTES]
         # A view costs as much as copying some kilobytes.
         sealed = data[HEAD_BYTES:] if len(data) < MOST_COPIED else memoryview(data)[HEAD_BYTES:]
+        nonce = NONCE_STARTS[stream] + data[COUNTER_OFFSET:HEAD_BYTES]
         cipher = sender.ciphers.get(which)
         if cipher is not None:
-            return cipher.open(nonce_of(stream, count), sealed, head)
+            return cipher.open(nonce, sealed, head)
         cipher = frame_cipher(key, self.stack.net, self.cluster, name, which[1])
-        text = cipher.open(nonce_of(stream, count), sealed, head)
+        text = cipher.open(nonce, sealed, head)
         sender.keep(which, cipher)                           # only now: a forged frame reserves nothing
         return text
 
@@ -802,8 +816,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
     def announce(self) -> None:
         if self.keyring is None or (self.by_view and self.view_key is None):
             return self.set_timer("announce", self.config.announce_ns)
-        active = self.keyring.active.id
-        held = (active, *(key for key in self.usable if key != active))
+        held = self.held_keys(self.keyring)
         self.reports[self.me] = held
         # Members without ENCRYPT do not know this header.
         if len(self.members) > 1 and not (self.clear is not None and self.clear.sends_clear(None, self.now_ns)):
@@ -813,22 +826,40 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
 
     @receives(KeysHeld)
     def keys_held(self, header: KeysHeld, batch: Batch) -> None:
-        if batch.src in self.members and 0 < len(header.key_ids) <= MAX_KEYS:
+        if batch.src in self.members and 0 < len(header.key_ids) <= MAX_KEYS + 1:
             self.reports[batch.src] = header.key_ids
         else:
             self.drop("key_reports_of_non_members", batch, "its source is not in the view", header, number=1)
 
+    def held_keys(self, keyring: GroupKeyring) -> tuple[bytes, ...]:
+        """The ids that this member reports: the active key, others of the keyring, and that of the view if it has
+        one."""
+        active = keyring.active.id
+        view = () if self.view_key is None else (self.view_key.id,)
+        return (active, *(key for key in self.usable if key != active), *view)
+
     def key_report(self) -> dict[str, Any]:
         if self.keyring is None:
-            return {"keyring": "", "members": len(self.members), "keys": [], "refused": {}}
-        self.reports[self.me] = (self.keyring.active.id, *(key for key in self.usable if key != self.keyring.active.id))
+            return {"keyring": "", "members": len(self.members), "keys": [], "view_key": None, "refused": {}}
+        self.reports[self.me] = self.held_keys(self.keyring)
         members = self.members or (self.me,)
+
+        def holders(key: GroupKey) -> list[Address]:
+            return [member for member in members if key.id in self.reports.get(member, ())]
+
         keys = []
-        for key in self.keyring.keys:
-            held = [member for member in members if key.id in self.reports.get(member, ())]
+        # Without a file there is only the key of the open door, which is no secret and is never changed.
+        for key in self.keyring.keys if self.config.keyring else ():
+            held = holders(key)
             seal = [member for member in held if self.reports[member][0] == key.id]
             keys.append({"id": key.name, "state": key.state, "held_by": len(held), "active_at": len(seal),
                          "not_held_by": [] if key.state == RETIRED else [str(m) for m in members if m not in held],
                          "not_active_at": [str(member) for member in members if member not in seal]})
+        view_key = None
+        if self.view_key is not None:
+            held = holders(self.view_key)
+            view_key = {"id": self.view_key.name, "held_by": len(held),
+                        "not_held_by": [str(member) for member in members if member not in held]}
         refused = {name: number for name, number in self.counters.items() if name.endswith("_dropped") and number}
-        return {"keyring": self.config.keyring, "members": len(members), "keys": keys, "refused": refused}
+        return {"keyring": self.config.keyring, "members": len(members), "keys": keys, "view_key": view_key,
+                "refused": refused}

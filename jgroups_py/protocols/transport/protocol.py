@@ -401,9 +401,11 @@ class Transport(BaseTransport):
         a group is upgraded to ENCRYPT a second one is in clear."""
         if self.sealer is None:
             return [data]
-        clear = self.sealer.clear_copy(data, dest)
+        clear = self.sealer.clear_copy(data, dest) if self.sealer.copies_clear else None
         sealed = self.sealer.seal(data, dest, physical)
-        return [frame for frame in (clear, sealed) if frame is not None]
+        if clear is None:
+            return [] if sealed is None else [sealed]
+        return [clear] if sealed is None else [clear, sealed]
 
     def send_to_each(self, data: list[bytes | bytearray], nbytes: int, batch: Batch) -> None:
         for member in self.members:

@@ -61,6 +61,10 @@ class WatchedSealer(FrameSealer):
             self.attacker.sealed(self, bytes(frame[0]), text, dest)
         return frame
 
+    @property
+    def copies_clear(self) -> bool:                      # type: ignore[override]
+        return self.sealer.copies_clear
+
     def clear_copy(
         self, text: list[bytes | bytearray], dest: Address | None,
     ) -> list[bytes | bytearray] | None:

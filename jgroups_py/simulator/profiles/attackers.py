@@ -1,7 +1,8 @@
 """Profiles attacker, attacker-insider and attacker-exmember: who attacks, with what it has (design/threat-model.md).
 
 * **attacker**: a non-member on the path. As profile sealed; it also keeps datagrams back, so that some never arrive and
-  others late, and in some seeds delivers and resends what it has after hours.
+  others late, ends, refuses and answers links of FD_SOCK, and in some seeds delivers and resends what it has after
+  hours.
 * **attacker-insider**: a member of a group with keys of views. As profile view-keys; the insider also changes and
   reseals what others sent, uses its own keys for their unicasts, and shows its identity under their addresses.
 * **attacker-exmember**: members leave, crash and are excluded, and come back as others; the attacker has all keys that
@@ -28,6 +29,7 @@ from jgroups_py.simulator.attack.view_keys import ViewKeysAttacker
 from jgroups_py.simulator.attack.withholding import Withheld, hours
 from jgroups_py.simulator.checkers import Violation
 from jgroups_py.simulator.faults.actions import Action, Begin, CrashOf, LeaveOf, Starter
+from jgroups_py.simulator.links import Tampering
 from jgroups_py.simulator.process import Process
 from jgroups_py.simulator.profiles.auth import AuthProfile
 from jgroups_py.simulator.profiles.base import Plan, in_order, span
@@ -85,6 +87,23 @@ class DeliverLate(Action):
 
 
 @attrs.frozen
+class TamperWithLinks(Action):
+    """The attacker ends links of FD_SOCK, and refuses or answers attempts to connect for a while. ratio: how many."""
+
+    kind = "links"
+    ratio: float
+    for_ns: int
+
+    def do(self, world: World, start: Starter) -> bool:
+        world.links.tamper(Tampering(Random(f"{world.seed}/{self}"), self.ratio, world.now_ns + self.for_ns))
+        return True
+
+    def describe(self) -> str:
+        return (f"the attacker ends {self.ratio:.0%} of FD_SOCK's links, and refuses or answers as many attempts, for "
+                f"{self.for_ns / NS_PER_S:.3f} s")
+
+
+@attrs.frozen
 class OrderNewKey(Action):
     """An operator orders a new key of the view at a member. bridge: of the bridge's view."""
 
@@ -117,6 +136,10 @@ class AttackerProfile(SealedProfile):
             added.append(Withhold(rng.randrange(millis(100), plan.stop_ns), rng.choice((0.02, 0.1, 0.4)),
                                   rng.choice((0.0, 0.3, 1.0)), span(rng, 0.3, 4)))
         added += [DeliverLate(rng.randrange(seconds(1), plan.stop_ns)) for _ in range(rng.choice((0, 1, 2)))]
+        on_links = Random(f"{self.seed}/links")
+        for _ in range(on_links.choice((0, 1, 1, 2))):
+            added.append(TamperWithLinks(on_links.randrange(millis(100), plan.stop_ns),
+                                         on_links.choice((0.1, 0.5, 1.0)), span(on_links, 0.1, 6)))
         stop_ns = plan.stop_ns
         if self.seed % AFTER_HOURS == 0 and self.world_kind != "sites":
             stop_ns += hours(rng)

@@ -2,7 +2,7 @@
 
 All guarantees hold without exception, and also those of attack/sealed.py: K1, K2, K3, K9, K11, K13, K14. The keys of
 the groups and of the bridge are changed in three phases while members crash, pause, are split, and join. Links of
-FD_SOCK are not attacked, as they are not sealed (design/encrypt.md).
+FD_SOCK are not attacked here; profile attacker does that.
 """
 from __future__ import annotations
 

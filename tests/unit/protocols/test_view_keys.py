@@ -20,6 +20,7 @@ from jgroups_py.protocols.gms.headers import LeaveRequest
 from jgroups_py.protocols.merge.protocol import MERGE_ID, Info
 from jgroups_py.protocols.nakack.headers import MulticastData
 from jgroups_py.protocols.transport.protocol import Udp, UdpConfig
+from jgroups_py.sealing.keyring import ACTIVE, group_key
 from jgroups_py.stack.protocol import CONTROL
 from jgroups_py.stack.stack import Stack
 from jgroups_py.testing.bench import address, change, view_of
@@ -105,6 +106,36 @@ def test_members_of_a_view_read_multicasts_and_unicasts_of_each_other(sign):
     assert third.delivered() == []
     other.take(frame, "A")
     assert other.delivered() == [b"to B"]
+
+
+@pytest.mark.parametrize("keyring", ["", "group.keys"])
+def test_an_operator_sees_at_how_many_members_the_key_of_the_view_is(keyring):
+    one, other = Viewed("A", keyring=keyring), Viewed("B", keyring=keyring)
+    for member in (one, other):
+        member.install("A", "B")
+    exchange(one, other)
+
+    def shown(member: Viewed) -> tuple[str, int, list[str], int]:
+        report = member.encrypt.key_report()
+        key = report["view_key"]
+        return key["id"], key["held_by"], key["not_held_by"], len(report["keys"])
+
+    def report_to_each_other() -> None:
+        for member in (one, other):
+            member.advance(seconds(1))
+        exchange(one, other)
+
+    report_to_each_other()
+    former = group_key(KEY, ACTIVE).name
+    assert shown(one) == shown(other) == (former, 2, [], 1 if keyring else 0)
+    one.install("A", "B", key=NEXT_KEY)
+    new = group_key(NEXT_KEY, ACTIVE).name
+    assert shown(one)[:3] == (new, 1, ["B"]), "B has reported the key of the former view only"
+    assert shown(other)[:2] == (former, 2)
+    other.install("A", "B", key=NEXT_KEY)
+    report_to_each_other()
+    assert shown(one)[:3] == shown(other)[:3] == (new, 2, [])
+    assert KEY.hex() not in str(one.encrypt.key_report())
 
 
 def test_what_protocols_multicast_is_signed_and_discovery_is_for_all():
