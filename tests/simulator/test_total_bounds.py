@@ -21,9 +21,9 @@ SENDERS = "ABC"
 LARGE, SMALL = 1_000_000, 100
 CREDITS = 1 << 20                          # a receiver's, of a sender; FLOW's window
 BACKLOG = 1 << 20                          # a channel keeps so much back before its senders wait
-SENT_S, ASLEEP_S = 10, 60
+SENT_S, ASLEEP_S = 5, 60
 STEP_NS = millis(250)
-SLEEPY = 1                                 # messages a second of a receiver that is asleep
+SLEEPY, AWAKE = 1, 1_000_000               # messages a second of a receiver that is asleep, and that is not
 
 
 def with_mfc() -> StackSpec:
@@ -56,13 +56,13 @@ def flood(spec: StackSpec, sleeper: str = "") -> tuple[World, float]:
         for name in SENDERS:
             if world.node(name).pending_bytes() < BACKLOG:
                 world.post(name, count=20, size=SMALL)
-                if number % 10 == 0:
+                if number % (40 if sleeper else 10) == 0:
                     world.post(name, size=LARGE)
         number += 1
         world.run_for(STEP_NS)
         most = max(most, *(kept(world, name) for name in names))
     if sleeper:
-        world.processes[sleeper].app.rate = 0
+        world.processes[sleeper].app.rate = AWAKE
     world.heal()
     world.run_for(seconds(30))
     return world, most
