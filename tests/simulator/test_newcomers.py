@@ -48,7 +48,7 @@ def test_accept_7_a_hundred_newcomers_have_the_others_dict_at_the_same_place() -
 
     async def app(ch: AsyncChannel) -> None:
         assert ch.name is not None
-        ch.receiver = table = tables[ch.name] = Table()
+        ch.receiver = tables[ch.name] = Table()
         await ch.connect("tables", state_from=None if ch.name == WRITERS[0] else jg.COORDINATOR)
         ready.append(ch.name)
         number = 0
