@@ -13,13 +13,11 @@ from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.total import Total
 from jgroups_py.simulator.checkers import Facts, check, order
 from jgroups_py.simulator.network import Weather
-from jgroups_py.simulator.profiles.order import with_total
 from jgroups_py.simulator.world import World
-from tests.simulator.flow_world import flow_stack
 
 SENDERS = "ABC"
 LARGE, SMALL = 1_000_000, 100
-CREDITS = 1 << 20                          # a receiver's, of a sender; FLOW's window
+CREDITS = 1 << 20                          # a receiver's, of a sender
 BACKLOG = 1 << 20                          # a channel keeps so much back before its senders wait
 SENT_S, ASLEEP_S = 5, 60
 STEP_NS = millis(250)
@@ -69,10 +67,9 @@ def flood(spec: StackSpec, sleeper: str = "") -> tuple[World, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("flow", "sleeper"), [("MFC", ""), ("MFC", "S"), ("FLOW max", "S")])
-def test_accept_6_large_among_small_messages_have_one_order_and_little_is_kept(flow: str, sleeper: str) -> None:
-    spec = with_mfc() if flow == "MFC" else with_total(flow_stack("max", window=str(CREDITS)))
-    world, most = flood(spec, sleeper)
+@pytest.mark.parametrize("sleeper", ["", "S"], ids=["all awake", "one asleep"])
+def test_accept_6_large_among_small_messages_have_one_order_and_little_is_kept(sleeper: str) -> None:
+    world, most = flood(with_mfc(), sleeper)
     assert [str(one) for one in (*check(world.history), *order.differences(Facts(world.history)))] == []
     logs = {name: world.processes[name].app.log for name in SENDERS}
     large = sum(len(payload) >= LARGE for payload in logs["A"])
@@ -80,5 +77,5 @@ def test_accept_6_large_among_small_messages_have_one_order_and_little_is_kept(f
     assert logs["A"] == logs["B"] == logs["C"], "members that are awake differ in their order"
     assert most <= 2 * CREDITS * len(SENDERS), f"a member kept {most:.0f} bytes without a place"
     assert all(not kept(world, name) for name in (*SENDERS, *sleeper)), "something waits for a place at the end"
-    if flow == "MFC" and sleeper:
+    if sleeper:
         assert world.processes[sleeper].app.log == logs["A"], "the receiver that slept has not all of it, in this order"
