@@ -260,17 +260,23 @@ class ReplicaDriver(Block):
     def settle(self) -> None:
         """Carry out the outputs of host and calls, as long as one causes others; then plan the next deadline."""
         self._exchange()
-        while self.calls.finished:                           # what is resolved may begin further calls
+        while self.calls.finished or self._has_requests():   # what is resolved may begin further calls
             finished, self.calls.finished = self.calls.finished, []
-            self._resolve(finished)
+            if finished:
+                self._resolve(finished)
             self._exchange()
         self._plan()
+
+    def _has_requests(self) -> bool:
+        """Whether requests wait to be sent: a condition that was met has begun them."""
+        return bool(self.calls.requests) and self.host is not None and self._connection is not None
 
     def _exchange(self) -> None:
         host, connection, calls = self.host, self._connection, self.calls
         if connection is None:
             return
         while host is not None:
+            self._hosts_changed(host, connection.now_ns)     # a host that has been heard of may cause no output
             requests, calls.requests = calls.requests, []
             for member, request in requests:
                 if member == host.me:
@@ -287,7 +293,6 @@ class ReplicaDriver(Block):
                     self._answer(host, output, connection.now_ns)
                 else:
                     self._report(output)
-            self._hosts_changed(host, connection.now_ns)
         if self._conditions and host is not None:
             met = [(holds, call) for holds, call in self._conditions if holds(host)]
             self._conditions = [one for one in self._conditions if one not in met]
