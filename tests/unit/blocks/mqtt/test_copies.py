@@ -542,3 +542,18 @@ def test_a_keeper_that_does_not_answer_in_time_is_not_shown_as_complete():
     w.resume(keeper)
     w.run(3)
     assert w.nodes["A"].federation.where("me")["copies_at"] == {keeper: True}
+
+
+def test_a_keeper_is_not_shown_as_complete_because_another_one_has_gone():
+    """What goes on then has nothing for the keeper that stays, so nothing is waited for; what was sent before is."""
+    w = world("ABC", copies=2)
+    client = subscribed(w, "A")
+    hold_back(w, "B", "A", 3)                            # that B has what it is sent now
+    client.send(SubscribePacket(7, (Subscription("more", 1),)))
+    w.run(0.1)
+    w.crash("C")
+    w.run(1.5)
+    assert list(w.nodes["A"].federation.copies.kept["me"].keepers) == ["B"]
+    assert w.nodes["A"].federation.where("me")["copies_at"] == {"B": False}
+    w.run(3)
+    assert w.nodes["A"].federation.where("me")["copies_at"] == {"B": True}
