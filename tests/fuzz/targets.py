@@ -503,7 +503,7 @@ def targets() -> dict[str, Target]:
         Target("mqtt-session-offer", SessionOffer.decode, (FEDERATION_SESSIONS[0][0],)),
         Target("mqtt-session-queued", lambda data: QueuedDelivery.decode(data, 0),
                (FEDERATION_SESSIONS[1][0], FEDERATION_SESSIONS[2][0])),
-        Target("mqtt-session-moved", SessionMoved.decode, (FEDERATION_SESSIONS[3][0],)),
+        Target("mqtt-session-moved", SessionMoved.decode, (FEDERATION_SESSIONS[3][0], FEDERATION_SESSIONS[5][0])),
         Target("mqtt-session-copies",
                lambda data: [SessionCopy(1).apply(part.changes, 0) for part in read_parts(data)[1]],
                tuple(bytes(8) + part_bytes(CopyPart("me", 5, 7, True, True, change_bytes(entry, 0)))

@@ -377,12 +377,12 @@ class RoamingNode(MqttNode):
                 self.clients.roamers[client_id].adopted_without(self, adoption)
         self._complete(adoption, now_ns)
 
-    def adopt_will(self, client_id: str, will: Will, away_ns: int, now_ns: int) -> None:
-        """The will of a connection that ended with its node."""
+    def adopt_will(self, client_id: str, will: Will, now_ns: int, left_ns: int) -> None:
+        """The will of a connection that ended with its node, or came with its session."""
         made = self.clients.facts[int(will.payload)].will
         assert made is not None, "wills are of connections"
-        made.heir, made.adopted_ns = self, now_ns - away_ns
-        self._adopt_will(client_id, will, away_ns, now_ns)
+        made.heir, made.adopted_ns = self, now_ns + left_ns - made.delay_ns
+        self._adopt_will(client_id, will, now_ns, left_ns)
 
     def has_copy(self, client_id: str, owner: RoamingNode) -> bool:
         """Whether this node, in the life that the owner knew when it ended, should have a session's copy.
@@ -577,7 +577,8 @@ class RoamingNode(MqttNode):
                 continue
             client = self.clients.roamers[fact.publisher]
             is_back = client.will is not fact or client.is_accepted      # in time for a delay
-            if will.heir is self and not (will.delay_ns and is_back) and (
+            # A better copy may know of DISCONNECT (seed 48977).
+            if will.heir is self and not will.has_left and not (will.delay_ns and is_back) and (
                     now_ns > will.adopted_ns + will.delay_ns + SLACK_NS):
                 raise Broken("Q9", f"will {fact.number} of {fact.publisher} was not published by its heir")
             if will.node is not self or not will.lost_ns:

@@ -420,8 +420,9 @@ class Handovers:
             self._host.send_event(leaving.dest, EventKind.QUEUED, each.encode(now_ns))
         seen = _highest({**self._host.seen, self._host.incarnation: self._host.number}, session.seen)
         missing = {name: None for name in leaving.missing if name}
+        will, will_ns = (None, 0) if session.will_due is None else (session.will, session.will_due.at_ns - now_ns)
         moved = SessionMoved(client_id, leaving.claim, True, False, session.last_id, tuple(session.recorded),
-                             tuple(seen.items()), bool(missing) or session.late is not None)
+                             tuple(seen.items()), bool(missing) or session.late is not None, will, will_ns)
         self._host.send_event(leaving.dest, EventKind.MOVED, moved.encode())
         if missing and len(self.left_early) < MAX_LEFT_EARLY:
             self.left_early[client_id] = LeftEarly(
@@ -523,6 +524,8 @@ class Handovers:
         if session is not None:
             self._host.counters.add("sessions_in")
             self._host.broker.withdraw_adopted_will(client_id)
+            if moved.will is not None and not session.had_client:        # it waits as if it had always been here
+                self._host.broker.adopt_will(client_id, moved.will, now_ns, left_ns=moved.will_ns)
             self._join(session, moved, arriving.parts[part].queued, now_ns)
         # It had one session, which came under its latest claim; others may have one of another part of the group.
         self._no_more(client_id, arriving, [each for each, found in arriving.parts.items()

@@ -298,6 +298,30 @@ def test_the_will_in_a_copy_counts_no_more_once_the_session_comes_from_its_own_n
     assert watcher.payloads() == []
 
 
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_will_that_waits_moves_with_its_session(returns):
+    """Two parts of a split group have adopted the session, each with the will, and meet before its delay is over."""
+    w = world("ABC", copies=2)
+    for name in "AB":
+        w.client(name, f"watcher {name}").subscribe("will", 1)
+    client = w.client("C", "me", clean_start=False, session_expiry_interval=1_000,
+                      will=Will("will", b"gone", 1, properties=Properties(will_delay_interval=5)))
+    w.run(0.5)
+    w.split("A", "B", "C")
+    w.run(2)
+    assert all("me" in w.nodes[name].broker.sessions for name in "AB")
+    w.split("AB", "C")
+    w.run(2)
+    home, = (name for name in "AB" if "me" in w.nodes[name].broker.sessions)
+    if returns:
+        assert Roaming(w.nodes[home], "me", Client.DEFAULT).go(w, home).session_present
+    w.run(6)
+    assert client.number, "at C"
+    for name in "AB":
+        watcher, = (each for each in w.nodes[name].clients.values() if each.client_id == f"watcher {name}")
+        assert watcher.payloads() == [b"gone"] * (not returns)
+
+
 def test_the_will_of_a_client_without_a_session_is_published_too():
     w = world("AB")
     watcher = w.client("B", "watcher")

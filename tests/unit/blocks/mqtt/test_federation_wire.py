@@ -138,6 +138,8 @@ OFFER = SessionOffer("me", 5, 60, (("$share/g/a", GrantedOptions(1, False, True,
 QUEUED = QueuedDelivery("me", 5, 9, Delivery(PUBLICATION, 1, True, (7,), "$share/g/a"))
 MOVED = SessionMoved("me", 5, True, False, 9, (3,), ((7, 9),))
 FOLLOWED = SessionMoved("me", 5, True, is_followed=True)
+WITH_WILL = SessionMoved("me", 5, True, is_followed=True, will_ns=9,
+                         will=Will("w", b"x", 1, True, Properties(will_delay_interval=9)))
 SESSIONS = (
     (OFFER.encode(), "00026d65" "0000000000000005" "0000003c" "00000001" "000a2473686172652f672f61" "01" "00" "01"
      "0000000100000007"),
@@ -149,6 +151,8 @@ SESSIONS = (
     (MOVED.encode(), "00026d65" "0000000000000005" "01" "00" "0009" "00000001" "0003" "00000001" "0000000000000007"
      "0000000000000009"),
     (FOLLOWED.encode(), "00026d65" "0000000000000005" "01" "00" "0000" "00000000" "00000000" "01"),
+    (WITH_WILL.encode(), "00026d65" "0000000000000005" "01" "00" "0000" "00000000" "00000000" "03"
+     "0000000000000009" "000177" "0000000178" "01" "01" "00000006" "05" "1800000009"),
     (passed_body("me", 5), "00026d65" "0000000000000005"),
 )
 
@@ -162,8 +166,10 @@ def test_events_of_a_session_are_read_as_they_were_written():
     assert SessionOffer.decode(OFFER.encode()) == OFFER
     assert SessionMoved.decode(MOVED.encode()) == MOVED
     assert SessionMoved.decode(FOLLOWED.encode()) == FOLLOWED
-    with pytest.raises(WireError):
-        SessionMoved.decode(MOVED.encode() + b"\x00")
+    assert SessionMoved.decode(WITH_WILL.encode()) == WITH_WILL
+    for behind in (b"\x00", b"\x01\x00", b"\x04", b"\x02"):
+        with pytest.raises(WireError):
+            SessionMoved.decode(MOVED.encode() + behind)
     assert read_passed(passed_body("me", 5)) == ("me", 5)
     found = QueuedDelivery.decode(QUEUED.encode(1_000_000_000), 1_000_000_000)
     assert (found.client_id, found.claim, found.packet_id) == ("me", 5, 9)
@@ -287,7 +293,7 @@ def mutated(rng: Random, data: bytes) -> bytes:
 def event_frames() -> list[bytes]:
     """The events of a session, in frames of a stream."""
     return [w.encode_frame(w.PeerEvents(77, 1, w.event_bytes(kind, body)))
-            for kind, (body, _) in zip((3, 4, 4, 5, 5, 2, 6, 8, 9, 7), SESSIONS + COPIES, strict=True)]
+            for kind, (body, _) in zip((3, 4, 4, 5, 5, 5, 2, 6, 8, 9, 7), SESSIONS + COPIES, strict=True)]
 
 
 def test_any_bytes_leave_a_core_that_works():
