@@ -85,6 +85,7 @@ FOUND = (
     ("mqtt", 40315, "Q10: (checker) QoS 2 sent without a copy that was late was not to come again after an adoption"),
     ("mqtt", 45456, "Q10: a copy counted as complete that had not arrived, when another keeper had gone"),
     ("mqtt", 46575, "Q1: (checker) of a message published twice, the other publication counted as taken over"),
+    ("mqtt", 47817, "Q10: a session that went on before it had come gave QoS 2 a packet id that the client had"),
     ("mqtt", 48977, "Q9: (checker) the will of an old copy was to be published, though there was a DISCONNECT"),
     ("tokens", 11, "K3: frames of a sender that was forgotten and proved itself again within 5 s opened twice"),
     ("tokens", 16, "L: a member that was refused once stayed out while others were challenged"),

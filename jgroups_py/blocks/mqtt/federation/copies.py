@@ -333,7 +333,7 @@ class SessionCopies:
             barrier.then.append(lambda: self._others_are_void(client_id, kept))
 
     def _is_safe(self, kept: KeptSession, turn: int) -> None:
-        """The keepers have the changes of this turn, or there were none for them, and those of earlier ones may still be
+        """The keepers have the changes of this turn, or there were none for them. Those of earlier ones may still be
         under way (seed 45456)."""
         kept.under_way.pop(turn, None)
         kept.safe_turn = next(iter(kept.under_way), kept.turn + 1) - 1

@@ -397,7 +397,8 @@ class Handovers:
             return
         missing = dict.fromkeys(["", *self._host.names_up()])
         self.leaving[client_id] = LeavingSession(owner.node, owner.claim, now_ns + self._patience_ns * 4 // 5, missing)
-        offer = SessionOffer(client_id, owner.claim, session.expiry_s, tuple(session.subscriptions.items()))
+        offer = SessionOffer(client_id, owner.claim, session.expiry_s, tuple(session.subscriptions.items()),
+                             session.last_id)
         self._host.send_event(owner.node, EventKind.OFFER, offer.encode())
 
     def _stay(self, client_id: str) -> bool:
@@ -488,7 +489,8 @@ class Handovers:
                 arriving = self.arriving[client_id] = ArrivingSession(now_ns + self._patience_ns, False)
         arriving.parts[claim, name] = ArrivingPart(is_offered=True)
         arriving.is_copy = arriving.is_copy or client_id not in self._host.broker.sessions
-        self._host.broker.adopt(client_id, offer.expiry_s, offer.subscriptions, now_ns)
+        # Its client may go on before the rest has come, and have QoS 2 under earlier packet ids (seed 47817).
+        self._host.broker.adopt(client_id, offer.expiry_s, offer.subscriptions, now_ns, last_id=offer.last_id)
         self._host.fence(RouteFence(name, client_id, claim))
         self._host.send_event(name, EventKind.FENCE_PASSED, passed_body(client_id, claim))
 

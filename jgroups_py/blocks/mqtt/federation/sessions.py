@@ -33,12 +33,14 @@ _IN_QUEUE, _IN_FLIGHT, _RELEASED = range(3)
 
 @attrs.frozen
 class SessionOffer:
-    """The subscriptions of a session that is to move, and how long it lives without a connection."""
+    """The subscriptions of a session that is to move, and how long it lives without a connection. last_id: the last
+    packet id that it has used towards its client."""
 
     client_id: str
     claim: int
     expiry_s: int
     subscriptions: tuple[tuple[str, GrantedOptions], ...]
+    last_id: int = 0
 
     def encode(self) -> bytes:
         """The body of an OFFER."""
@@ -46,15 +48,21 @@ class SessionOffer:
         _OFFER.write((self.client_id, self.claim, self.expiry_s, tuple(
             (filter, granted.qos, granted.no_local, granted.retain_as_published, granted.identifiers)
             for filter, granted in self.subscriptions)), out)
+        if self.last_id:
+            U16.write(self.last_id, out)
         return bytes(out)
 
     @staticmethod
     def decode(body: bytes) -> SessionOffer:
         """Raises WireError."""
-        client_id, claim, expiry_s, subscriptions = _read(_OFFER, body)
+        reader = Reader(body, _NO_ADDRESSES)
+        client_id, claim, expiry_s, subscriptions = _OFFER.read(reader)
+        last_id = U16.read(reader) if reader.pos < reader.stop else 0
+        if reader.pos != reader.stop:
+            raise WireError("an event is followed by more")
         found = tuple((filter, GrantedOptions(_qos(qos), no_local, retain, tuple(identifiers)))
                       for filter, qos, no_local, retain, identifiers in subscriptions)
-        return SessionOffer(client_id, claim, expiry_s, found)
+        return SessionOffer(client_id, claim, expiry_s, found, last_id)
 
 
 @attrs.frozen(eq=False)
