@@ -84,6 +84,8 @@ FOUND = (
     ("mqtt", 40107, "Q6: (checker) fairness was asked by a client that repeats what it sent before CONNACK"),
     ("mqtt", 40315, "Q10: (checker) QoS 2 sent without a copy that was late was not to come again after an adoption"),
     ("mqtt", 45456, "Q10: a copy counted as complete that had not arrived, when another keeper had gone"),
+    ("mqtt", 46049, "Q10: a node with a copy that had not said yet that it keeps copies was not asked for it"),
+    ("mqtt", 48714, "Q10: a node that was back with nothing was asked for the session of its former process"),
     ("mqtt", 46575, "Q1: (checker) of a message published twice, the other publication counted as taken over"),
     ("mqtt", 47817, "Q10: a session that went on before it had come gave QoS 2 a packet id that the client had"),
     ("mqtt", 48977, "Q9: (checker) the will of an old copy was to be published, though there was a DISCONNECT"),

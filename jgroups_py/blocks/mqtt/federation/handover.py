@@ -80,6 +80,9 @@ class HandoverHost(Protocol):
     def names_up(self) -> list[str]:
         """The peers that can be reached."""
 
+    def is_present(self, name: str, life: int) -> bool:
+        """Whether a node can be reached in this life, as far as is known. life: 0 for any."""
+
     def send_event(self, name: str, kind: int, body: bytes) -> bool:
         """Put an event into a peer's stream; False: there is no such peer."""
 
@@ -180,8 +183,9 @@ class Handovers:
         if self._stay(client_id):
             return False                                 # all of it is still here
         under_way = self.arriving.get(client_id)
+        is_present = before is not None and self._host.is_present(before.node, before.life)
         has_source = before is not None and before.node != me and (
-            before.node in self._host.names_up() or self._host.is_orphan_awaited(client_id, before.node))
+            is_present or self._host.is_orphan_awaited(client_id, before.node))
         if clean_start or (under_way is None and not has_source):
             self.arriving.pop(client_id, None)
             return False
@@ -191,14 +195,14 @@ class Handovers:
         if has_source and before is not None:
             claim = self._claim
             under_way.parts[claim, before.node] = ArrivingPart()
-            if before.node not in self._host.names_up():
+            if not is_present:                           # another process of its name has nothing (seed 48714)
                 self._host.orphan_claimed(client_id, before.node, claim, now_ns)
         return True
 
     def _own(self, client_id: str, is_clean: bool, now_ns: int) -> int:
         """Write this node as the owner; the claim."""
         self._claim = max(self._claim + 1, now_ns)       # another one in each life
-        owner = SessionOwner(client_id, self._host.name, self._claim, is_clean)
+        owner = SessionOwner(client_id, self._host.name, self._claim, is_clean, self._host.incarnation)
         self._host.set_owner(key_of(client_id), owner.encode(), now_ns)
         return self._claim
 
@@ -214,7 +218,8 @@ class Handovers:
     def owner_changed(self, owner: SessionOwner, before: SessionOwner | None, now_ns: int) -> None:
         """A node has a session now, which another one may have had before."""
         if owner.node != self._host.name:
-            self._leave(owner, now_ns, was_here=before is not None and before.node == self._host.name)
+            self._leave(owner, now_ns, was_here=before is not None and before.node == self._host.name
+                        and before.life in (0, self._host.incarnation))
 
     def peer_came(self, name: str, now_ns: int) -> None:
         """What its sessions are, that began while it was away, is handed over."""

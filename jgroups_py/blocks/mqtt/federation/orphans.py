@@ -65,6 +65,9 @@ class OrphansHost(CopiesHost, Protocol):
     def peer_keeps(self, name: str) -> None:
         """A peer keeps copies."""
 
+    def names_perhaps_keeping(self, now_ns: int) -> list[str]:
+        """The peers that can be reached and keep copies, or came so lately that they may not have said so yet."""
+
     def orphan_fence(self, fence: OrphanFence) -> None:
         """Send it to all, behind all interest of before."""
 
@@ -123,7 +126,8 @@ class Orphans:
         if not self._copies.is_on or not names:
             return
         for name in names:
-            self.ended[name] = EndedNode(name, now_ns, {}, dict.fromkeys(self._host.names_keeping()))
+            # One that has not said yet that it keeps copies may have the only one (seed 46049).
+            self.ended[name] = EndedNode(name, now_ns, {}, dict.fromkeys(self._host.names_perhaps_keeping(now_ns)))
         for name in names:
             self._tell_copies(self.ended[name], now_ns)
         for name in names:

@@ -581,3 +581,38 @@ def test_a_keeper_is_not_shown_as_complete_because_another_one_has_gone():
     assert w.nodes["A"].federation.where("me")["copies_at"] == {"B": False}
     w.run(3)
     assert w.nodes["A"].federation.where("me")["copies_at"] == {"B": True}
+
+
+def test_a_session_is_found_at_a_node_that_has_not_said_yet_that_it_keeps_copies():
+    """Its client comes to a node that has just started."""
+    w = world("AB")
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "A", 3)
+    w.start("D")
+    hold_back(w, "B", "D", 1.5)
+    w.run(0.4)
+    assert w.nodes["D"].federation.session_node("me") == "A"
+    w.crash("A")
+    w.run(0.7)
+    assert client.go(w, "D", wait=3).session_present
+    assert client.payloads() == numbered(0, 3)
+
+
+def test_a_session_is_not_asked_for_at_another_process_of_its_nodes_name():
+    """The node with the copy does not know yet that it has the best one, and the session's node is back with nothing."""
+    w = world("ABCD")
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "A", 3)
+    keeper = keeper_of(w)
+    other, third = (name for name in "BCD" if name != keeper)
+    hold_back(w, third, keeper, 2.5)                     # which copies are there
+    w.crash("A")
+    w.run(0.7)
+    w.start("A")
+    w.run(0.4)
+    assert w.nodes[other].federation.peers["A"].is_up
+    assert "me" not in w.nodes[keeper].broker.sessions, "it is not adopted yet"
+    assert client.go(w, other, wait=3).session_present
+    assert client.payloads() == numbered(0, 3)

@@ -21,6 +21,7 @@ from jgroups_py.blocks.mqtt.federation.sessions import (
     passed_body,
     read_passed,
 )
+from jgroups_py.blocks.mqtt.federation.tables import SessionOwner
 from jgroups_py.model.errors import WireError
 
 PUBLICATION = Publication("a/b", b"123", 1, True, Properties(correlation_data=b"\xff\x00"), "me", 5_000_000_000)
@@ -181,6 +182,15 @@ def test_events_of_a_session_are_read_as_they_were_written():
     assert (found.client_id, found.claim, found.packet_id) == ("me", 5, 9)
     assert attrs.asdict(found.delivery) == attrs.asdict(QUEUED.delivery)
     assert QueuedDelivery.decode(SESSIONS[3][0], 0).delivery is NO_MESSAGE
+
+
+def test_the_owner_of_a_session_is_written_as_it_always_was_and_read_with_the_life_of_its_node():
+    without, with_life = SessionOwner("me", "A", 5, True), SessionOwner("me", "A", 5, True, 9)
+    assert without.encode().hex() == "00026d65" "000141" "0000000000000005" "01"
+    assert with_life.encode() == without.encode() + (9).to_bytes(8, "big")
+    assert [SessionOwner.decode(owner.encode()).life for owner in (without, with_life)] == [0, 9]
+    with pytest.raises(WireError):
+        SessionOwner.decode(with_life.encode() + b"\x00")
 
 
 DELIVERY = ("01" "01" "0000000100000007" "000a2473686172652f672f61" "0000002f" "35" "0000000000000007"
