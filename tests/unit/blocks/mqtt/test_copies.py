@@ -600,7 +600,7 @@ def test_a_session_is_found_at_a_node_that_has_not_said_yet_that_it_keeps_copies
 
 
 def test_a_session_is_not_asked_for_at_another_process_of_its_nodes_name():
-    """The node with the copy does not know yet that it has the best one, and the session's node is back with nothing."""
+    """The node with the copy waits for what a third one has, and the node of the session is back with nothing."""
     w = world("ABCD")
     client = subscribed(w, "A")
     client.disconnect()
