@@ -86,6 +86,7 @@ FOUND = (
     ("mqtt", 45456, "Q10: a copy counted as complete that had not arrived, when another keeper had gone"),
     ("mqtt", 46049, "Q10: a node with a copy that had not said yet that it keeps copies was not asked for it"),
     ("mqtt", 48714, "Q10: a node that was back with nothing was asked for the session of its former process"),
+    ("mqtt", 50170, "Q10: a node that had claimed a session, and was told that it stays, took it for its own"),
     ("mqtt", 46575, "Q1: (checker) of a message published twice, the other publication counted as taken over"),
     ("mqtt", 47817, "Q10: a session that went on before it had come gave QoS 2 a packet id that the client had"),
     ("mqtt", 48977, "Q9: (checker) the will of an old copy was to be published, though there was a DISCONNECT"),

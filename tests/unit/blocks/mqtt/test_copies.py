@@ -23,7 +23,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
 from jgroups_py.blocks.mqtt.federation.copy_bytes import read_delivery, wanted_body
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved, SessionOffer
 from jgroups_py.blocks.mqtt.federation.tables import SessionOwner, key_of
-from jgroups_py.blocks.mqtt.federation.wire import EventKind, InterestTree
+from jgroups_py.blocks.mqtt.federation.wire import EventKind, InterestTree, TableExchange
 from tests.unit.blocks.mqtt.clients import SECOND, Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
 from tests.unit.blocks.mqtt.test_handover import Roaming, hold_back, numbered, roaming, sessions
@@ -615,4 +615,24 @@ def test_a_session_is_not_asked_for_at_another_process_of_its_nodes_name():
     assert w.nodes[other].federation.peers["A"].is_up
     assert "me" not in w.nodes[keeper].broker.sessions, "it is not adopted yet"
     assert client.go(w, other, wait=3).session_present
+    assert client.payloads() == numbered(0, 3)
+
+
+def test_a_session_that_has_stayed_at_its_node_is_found_at_the_one_that_had_claimed_it():
+    """The client went back at once. That node knows that the session stays, and not yet of the latest claim."""
+    w = world("AB")
+    client = subscribed(w, "A")
+    assert client.go(w, "B", 0) is None
+    while "me" not in w.nodes["B"].broker.sessions:
+        w.run(0.0005)
+    b = w.nodes["B"].federation
+    b._handlers[TableExchange] = lambda *frame: None
+    assert client.go(w, "A").session_present
+    assert b.session_node("me") == "B"
+    assert "me" not in w.nodes["B"].broker.sessions
+    client.disconnect()
+    publish(w, "A", 3)
+    w.crash("A")
+    w.run(3)
+    assert client.go(w, "B").session_present
     assert client.payloads() == numbered(0, 3)
