@@ -500,10 +500,10 @@ def targets() -> dict[str, Target]:
         Target("gmqtt-client-hello", read_client_hello, (client_hello_bytes("5f0c2a"),)),
         Target("gmqtt-server-hello", read_server_hello, (server_hello_bytes(True, 0), server_hello_bytes(False, 300))),
         Target("mqtt-federation", decode_frame, tuple(encode_frame(frame) for frame, _ in FEDERATION_FRAMES)),
-        Target("mqtt-session-offer", SessionOffer.decode, (FEDERATION_SESSIONS[0][0],)),
+        Target("mqtt-session-offer", SessionOffer.decode, (FEDERATION_SESSIONS[0][0], FEDERATION_SESSIONS[1][0])),
         Target("mqtt-session-queued", lambda data: QueuedDelivery.decode(data, 0),
-               (FEDERATION_SESSIONS[1][0], FEDERATION_SESSIONS[2][0])),
-        Target("mqtt-session-moved", SessionMoved.decode, (FEDERATION_SESSIONS[3][0],)),
+               (FEDERATION_SESSIONS[2][0], FEDERATION_SESSIONS[3][0])),
+        Target("mqtt-session-moved", SessionMoved.decode, (FEDERATION_SESSIONS[4][0], FEDERATION_SESSIONS[6][0])),
         Target("mqtt-session-copies",
                lambda data: [SessionCopy(1).apply(part.changes, 0) for part in read_parts(data)[1]],
                tuple(bytes(8) + part_bytes(CopyPart("me", 5, 7, True, True, change_bytes(entry, 0)))

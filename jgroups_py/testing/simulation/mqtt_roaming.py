@@ -179,14 +179,16 @@ class RoamingRun(MqttRun):
     ) -> None:
         """Q1, Q10. Excused: a session that was lost with its node, or given up by clean start or after `handover_s`; a
         publisher's node that is gone, with what it had for a peer that it could not reach; a publisher's node that was
-        away while the session moved; a filter without SUBACK at a node that is gone, which no copy needs to have."""
+        away while the session moved; a filter without SUBACK at a node that is gone, which no copy needs to have. Of a
+        message that was published twice, the publication that is due: the former one may have come to a node where the
+        session was not subscribed yet (seed 46575)."""
         if (client.name, epoch) in fact.ungranted and (
                 node not in nodes or any(at_ns >= fact.at_ns for at_ns in client.adopted_ns)):
             return                                       # the copy that was adopted need not have it (seed 10634)
         if not fact.qos or not fact.acknowledged or client.epoch != epoch or fact.number in client.ever_got:
             return
         if fact.node not in nodes and node is not fact.node and (
-                fact.number not in node.taken or node not in nodes):
+                fact.origin not in node.took or node not in nodes):
             return
         if fact.qos == 2 and fact.node not in nodes and fact.answered_at is not fact.node:
             return                                       # its node ended before PUBREC, and a copy knew its packet id
@@ -294,12 +296,13 @@ class RoamingRun(MqttRun):
 
 
 class RoamingNode(MqttNode):
-    """One life of a broker. taken: numbers of peers' messages that it has taken over."""
+    """One life of a broker. took: the publications of peers that it has taken over, as nodes number them."""
 
     def __init__(self, channel: Any, run: RoamingRun) -> None:
         super().__init__(channel, run)
         self.clients = run
         self.joined: dict[str, tuple[int, RoamingNode]] = {}     # client id -> when its session had come, from where
+        self.took: dict[tuple[int, int], None] = {}
         self.told: dict[str, int] = {}                   # filter -> members, as the federation was told
         self.received_last = b""
         self._publish = self.broker.router.publish
@@ -374,12 +377,12 @@ class RoamingNode(MqttNode):
                 self.clients.roamers[client_id].adopted_without(self, adoption)
         self._complete(adoption, now_ns)
 
-    def adopt_will(self, client_id: str, will: Will, away_ns: int, now_ns: int) -> None:
-        """The will of a connection that ended with its node."""
+    def adopt_will(self, client_id: str, will: Will, now_ns: int, left_ns: int) -> None:
+        """The will of a connection that ended with its node, or came with its session."""
         made = self.clients.facts[int(will.payload)].will
         assert made is not None, "wills are of connections"
-        made.heir, made.adopted_ns = self, now_ns - away_ns
-        self._adopt_will(client_id, will, away_ns, now_ns)
+        made.heir, made.adopted_ns = self, now_ns + left_ns - made.delay_ns
+        self._adopt_will(client_id, will, now_ns, left_ns)
 
     def has_copy(self, client_id: str, owner: RoamingNode) -> bool:
         """Whether this node, in the life that the owner knew when it ended, should have a session's copy.
@@ -435,7 +438,7 @@ class RoamingNode(MqttNode):
         """A peer's message, on its way to the sessions here: Q5."""
         number = number_of(publication)
         fact = self.clients.facts[number]
-        self.taken[number] = None
+        self.took[publication.origin, publication.number] = None
         if not shared_only and self.channel.name not in fact.wanted:
             raise self.found("Q5", f"{self.channel.name} got {number} about {fact.topic}, and {fact.node.channel.name} "
                                    "knew of no filter for it")
@@ -574,7 +577,8 @@ class RoamingNode(MqttNode):
                 continue
             client = self.clients.roamers[fact.publisher]
             is_back = client.will is not fact or client.is_accepted      # in time for a delay
-            if will.heir is self and not (will.delay_ns and is_back) and (
+            # A better copy may know of DISCONNECT (seed 48977).
+            if will.heir is self and not will.has_left and not (will.delay_ns and is_back) and (
                     now_ns > will.adopted_ns + will.delay_ns + SLACK_NS):
                 raise Broken("Q9", f"will {fact.number} of {fact.publisher} was not published by its heir")
             if will.node is not self or not will.lost_ns:
@@ -1086,8 +1090,8 @@ class RoamingClient:
             if node is fact.node or peer is None or not peer.is_up or peer.handle != node.channel.address:
                 continue
             if not peer.is_awaited or peer.awaited_since_ns >= fact.at_ns:
-                self.run.counts["messages that silent peers were not waited for"] += fact.number not in node.taken
-            elif fact.number not in node.taken:
+                self.run.counts["messages that silent peers were not waited for"] += fact.origin not in node.took
+            elif fact.origin not in node.took:
                 raise Broken("Q1", f"{fact.number} of {fact.publisher} was acknowledged before the node of {name} had "
                                    "it")
         for client in self.run.roamers.values():
@@ -1130,7 +1134,7 @@ class RoamingClient:
         kept, peer = node.core.copies.kept.get(name), fact.node.core.peers.get(node.channel.name)
         if kept is None or not self.run.is_live(node) or node.core.counters["copies_late"] or (
                 node is not fact.node and (peer is None or not peer.is_up or peer.handle != node.channel.address
-                                           or not fact.node.awaits(node, fact.at_ns) or fact.number not in node.taken)):
+                                           or not fact.node.awaits(node, fact.at_ns) or fact.origin not in node.took)):
             return
         copies = [(keeper, self.run.homes[keeper].core.copies.here.get(name, {}).get(node.channel.name))
                   for keeper in kept.keepers]

@@ -315,24 +315,22 @@ class Broker:
             if filter not in session.subscriptions:
                 self.router.subscribe(session, filter, granted)
 
-    def adopt_will(self, client_id: str, will: Will, away_ns: int, now_ns: int) -> None:
-        """The will of a connection that has ended with its node: publish it at once, or when its delay is over.
-        away_ns: for how long the connection has been gone. Meanwhile it waits in the session, which `adopt` has
-        begun."""
+    def adopt_will(self, client_id: str, will: Will, now_ns: int, left_ns: int) -> None:
+        """The will of a connection that has ended at another node: publish it at once, or when its delay is over.
+        left_ns: of that. Meanwhile it waits in the session, which `adopt` has begun."""
         session = self.sessions.get(client_id)
-        delay_ns = (will.properties.will_delay_interval or 0) * SECOND
-        if session is None or session.connection is not None or delay_ns <= away_ns:
+        if session is None or session.connection is not None or left_ns <= 0:
             self.counters.add("wills")
             self.router.publish(self._of_will(client_id, will, now_ns), now_ns)
             self._settle(now_ns)
             return
         made = session
         session.will = self._adopted_wills[client_id] = will
-        session.will_due = self.deadlines.set(
-            now_ns + delay_ns - away_ns, lambda now_ns: self._publish_will(made, now_ns))
+        session.will_due = self.deadlines.set(now_ns + left_ns, lambda now_ns: self._publish_will(made, now_ns))
 
     def withdraw_adopted_will(self, client_id: str) -> None:
-        """The node that a session was adopted from has not ended, so its wills are its own (seed 40007)."""
+        """The session comes from another node, with the will that waits there, if there is one: that of a copy counts
+        no more (seed 40007)."""
         session, will = self.sessions.get(client_id), self._adopted_wills.pop(client_id, None)
         if session is not None and will is not None and session.will is will:
             session.will = None

@@ -230,8 +230,8 @@ class ClientConnection:
 class ClientSession:
     """What the server keeps of a client between connections (4.1)."""
 
-    __slots__ = ("_options", "_outbox", "client_id", "connection", "ends", "expiry_s", "in_flight", "is_stalled",
-                 "is_untouched", "journal", "last_id", "late", "queue", "queue_bytes", "recorded", "seen",
+    __slots__ = ("_options", "_outbox", "client_id", "connection", "ends", "expiry_s", "had_client", "in_flight",
+                 "is_stalled", "is_untouched", "journal", "last_id", "late", "queue", "queue_bytes", "recorded", "seen",
                  "subscriptions", "username", "will", "will_due")
 
     def __init__(self, client_id: str, options: BrokerOptions, outbox: Outbox) -> None:
@@ -252,6 +252,7 @@ class ClientSession:
         self.seen: dict[int, int] = NOTHING_SEEN         # of a session that came from elsewhere: what it had there
         self.late: LateMessages | None = None            # for some time after it came, if some may come yet
         self.journal: SessionJournal | None = None       # if other nodes have copies of it
+        self.had_client = False                          # a client has connected to it here
         self.is_untouched = False                        # made of a copy, and no client has connected since
         self._options = options
         self._outbox = outbox
@@ -261,7 +262,7 @@ class ClientSession:
     def attach(self, connection: ClientConnection, now_ns: int) -> None:
         """Begin to send: what is in flight again, in order, then the queue."""
         self.connection = connection
-        self.is_untouched = False
+        self.had_client, self.is_untouched = True, False
         connection.session = self
         connection.repeat = dict.fromkeys(self.in_flight)
         connection.in_flight = 0

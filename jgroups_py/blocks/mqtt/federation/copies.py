@@ -94,14 +94,16 @@ class CopiesHost(Protocol):
 @attrs.define(eq=False)
 class KeptSession:
     """A session here that other nodes have copies of. begin: since when it is here, by the wall clock; turn: of its
-    latest changes; safe_turn: the keepers have all changes up to it; keepers: the nodes -> the turn with
-    which the whole session went there, 0: it has to go yet; is_clean: no other copies are about."""
+    latest changes; safe_turn: the keepers have all changes up to it; under_way: later turns whose changes they may not
+    have; keepers: the nodes -> the turn with which the whole session went there, 0: it has to go yet; is_clean: no
+    other copies are about."""
 
     session: ClientSession
     journal: SessionJournal
     begin: int
     turn: int = 0
     safe_turn: int = 0
+    under_way: dict[int, None] = attrs.field(factory=dict)
     keepers: dict[str, int] = attrs.field(factory=dict)
     is_clean: bool = False
 
@@ -307,6 +309,7 @@ class SessionCopies:
         self._choose(kept, names)
         entries, is_whole = kept.journal.take(barrier)
         turn = kept.turn = kept.turn + 1
+        kept.under_way[turn] = None
         barrier.when_complete.append(lambda: self._is_safe(kept, turn))
         session = kept.session
         changes: list[bytes] | None = None
@@ -330,8 +333,10 @@ class SessionCopies:
             barrier.then.append(lambda: self._others_are_void(client_id, kept))
 
     def _is_safe(self, kept: KeptSession, turn: int) -> None:
-        """The keepers have all changes up to this turn. Earlier ones may still be under way to former keepers."""
-        kept.safe_turn = max(kept.safe_turn, turn)
+        """The keepers have the changes of this turn, or there were none for them. Those of earlier ones may still be
+        under way (seed 45456)."""
+        kept.under_way.pop(turn, None)
+        kept.safe_turn = next(iter(kept.under_way), kept.turn + 1) - 1
 
     def _others_are_void(self, client_id: str, kept: KeptSession) -> None:
         """The copies have all of a session: those of former owners are not needed any more."""

@@ -101,7 +101,7 @@ class SessionCopy:
 def _connection(copy: SessionCopy, reader: Reader, now_ns: int) -> None:
     copy.expiry_s, copy.is_connected, has_will = _CONNECTION.read(reader)
     copy.since_ns = now_ns
-    copy.will = _read_will(reader) if has_will else None
+    copy.will = read_will(reader) if has_will else None
 
 
 def _subscribed(copy: SessionCopy, reader: Reader, now_ns: int) -> None:
@@ -210,7 +210,7 @@ def change_bytes(entry: Entry, now_ns: int) -> bytes:
         _, expiry_s, is_connected, will = entry
         _CONNECTION.write((expiry_s, is_connected, will is not None), out)
         if will is not None:
-            _WILL.write((will.topic, will.payload, will.qos, will.retain, property_bytes(will.properties)), out)
+            write_will(will, out)
     elif kind is not SessionChange.UNQUEUED:
         U16.write(entry[1], out)
     return bytes(out)
@@ -259,7 +259,13 @@ def read_delivery(stored: StoredDelivery) -> Delivery:
     return Delivery(read_message(message, stored.at_ns).publication, _qos(qos), retain, tuple(identifiers), group)
 
 
-def _read_will(reader: Reader) -> Will:
+def write_will(will: Will, out: bytearray) -> None:
+    """Behind what has it."""
+    _WILL.write((will.topic, will.payload, will.qos, will.retain, property_bytes(will.properties)), out)
+
+
+def read_will(reader: Reader) -> Will:
+    """Raises WireError."""
     topic, payload, qos, retain, raw = _WILL.read(reader)
     if topic_name_fault(topic):
         raise WireError("a will to a topic that no client may publish to")

@@ -348,6 +348,12 @@ class FederationCore:
         """The peers that can be reached and keep copies."""
         return [peer.name for peer in self.peers.values() if peer.is_up and peer.keeps_copies]
 
+    def names_perhaps_keeping(self, now_ns: int) -> list[str]:
+        """These, and those that came so lately that their word may be under way."""
+        since_ns = now_ns - round(self.options.adopt_s * SECOND)
+        return [peer.name for peer in self.peers.values()
+                if peer.is_up and (peer.keeps_copies or peer.came_ns > since_ns)]
+
     def session_node(self, client_id: str) -> str | None:
         """The node that the table of owners has for a client id."""
         owner = self.handovers.owner_of(client_id)
@@ -407,6 +413,12 @@ class FederationCore:
     def names_up(self) -> list[str]:
         """The peers that can be reached."""
         return [peer.name for peer in self.peers.values() if peer.is_up]
+
+    def is_present(self, name: str, life: int) -> bool:
+        """Whether a node can be reached in this life, as far as is known. life: 0 for any."""
+        peer = self.peers.get(name)
+        return peer is not None and peer.is_up and (
+            not life or (life == peer.incarnation if peer.incarnation else life != peer.former_incarnation))
 
     def send_event(self, name: str, kind: int, body: bytes, token: int = 0) -> bool:
         """Put an event into a peer's stream; False: there is no such peer. token: waits for it."""
@@ -662,6 +674,7 @@ class FederationCore:
         if not is_same_life:
             # What is said to the new process from now on may wait for its tree, which ends what was for the former one.
             peer.stream.drop_controls("restarted")
+            peer.former_incarnation, peer.incarnation = peer.incarnation or peer.former_incarnation, 0
         peer.handle, peer.is_welcomed = handle, False
         peer.came(now_ns, self._patience_ns)
         self._unknown[peer.name] = peer

@@ -80,6 +80,9 @@ class HandoverHost(Protocol):
     def names_up(self) -> list[str]:
         """The peers that can be reached."""
 
+    def is_present(self, name: str, life: int) -> bool:
+        """Whether a node can be reached in this life, as far as is known. life: 0 for any."""
+
     def send_event(self, name: str, kind: int, body: bytes) -> bool:
         """Put an event into a peer's stream; False: there is no such peer."""
 
@@ -180,8 +183,9 @@ class Handovers:
         if self._stay(client_id):
             return False                                 # all of it is still here
         under_way = self.arriving.get(client_id)
+        is_present = before is not None and self._host.is_present(before.node, before.life)
         has_source = before is not None and before.node != me and (
-            before.node in self._host.names_up() or self._host.is_orphan_awaited(client_id, before.node))
+            is_present or self._host.is_orphan_awaited(client_id, before.node))
         if clean_start or (under_way is None and not has_source):
             self.arriving.pop(client_id, None)
             return False
@@ -191,14 +195,14 @@ class Handovers:
         if has_source and before is not None:
             claim = self._claim
             under_way.parts[claim, before.node] = ArrivingPart()
-            if before.node not in self._host.names_up():
+            if not is_present:                           # another process of its name has nothing (seed 48714)
                 self._host.orphan_claimed(client_id, before.node, claim, now_ns)
         return True
 
     def _own(self, client_id: str, is_clean: bool, now_ns: int) -> int:
         """Write this node as the owner; the claim."""
         self._claim = max(self._claim + 1, now_ns)       # another one in each life
-        owner = SessionOwner(client_id, self._host.name, self._claim, is_clean)
+        owner = SessionOwner(client_id, self._host.name, self._claim, is_clean, self._host.incarnation)
         self._host.set_owner(key_of(client_id), owner.encode(), now_ns)
         return self._claim
 
@@ -214,7 +218,8 @@ class Handovers:
     def owner_changed(self, owner: SessionOwner, before: SessionOwner | None, now_ns: int) -> None:
         """A node has a session now, which another one may have had before."""
         if owner.node != self._host.name:
-            self._leave(owner, now_ns, was_here=before is not None and before.node == self._host.name)
+            self._leave(owner, now_ns, was_here=before is not None and before.node == self._host.name
+                        and before.life in (0, self._host.incarnation))
 
     def peer_came(self, name: str, now_ns: int) -> None:
         """What its sessions are, that began while it was away, is handed over."""
@@ -397,7 +402,8 @@ class Handovers:
             return
         missing = dict.fromkeys(["", *self._host.names_up()])
         self.leaving[client_id] = LeavingSession(owner.node, owner.claim, now_ns + self._patience_ns * 4 // 5, missing)
-        offer = SessionOffer(client_id, owner.claim, session.expiry_s, tuple(session.subscriptions.items()))
+        offer = SessionOffer(client_id, owner.claim, session.expiry_s, tuple(session.subscriptions.items()),
+                             session.last_id)
         self._host.send_event(owner.node, EventKind.OFFER, offer.encode())
 
     def _stay(self, client_id: str) -> bool:
@@ -420,8 +426,9 @@ class Handovers:
             self._host.send_event(leaving.dest, EventKind.QUEUED, each.encode(now_ns))
         seen = _highest({**self._host.seen, self._host.incarnation: self._host.number}, session.seen)
         missing = {name: None for name in leaving.missing if name}
+        will, will_ns = (None, 0) if session.will_due is None else (session.will, session.will_due.at_ns - now_ns)
         moved = SessionMoved(client_id, leaving.claim, True, False, session.last_id, tuple(session.recorded),
-                             tuple(seen.items()), bool(missing) or session.late is not None)
+                             tuple(seen.items()), bool(missing) or session.late is not None, will, will_ns)
         self._host.send_event(leaving.dest, EventKind.MOVED, moved.encode())
         if missing and len(self.left_early) < MAX_LEFT_EARLY:
             self.left_early[client_id] = LeftEarly(
@@ -487,7 +494,8 @@ class Handovers:
                 arriving = self.arriving[client_id] = ArrivingSession(now_ns + self._patience_ns, False)
         arriving.parts[claim, name] = ArrivingPart(is_offered=True)
         arriving.is_copy = arriving.is_copy or client_id not in self._host.broker.sessions
-        self._host.broker.adopt(client_id, offer.expiry_s, offer.subscriptions, now_ns)
+        # Its client may go on before the rest has come, and have QoS 2 under earlier packet ids (seed 47817).
+        self._host.broker.adopt(client_id, offer.expiry_s, offer.subscriptions, now_ns, last_id=offer.last_id)
         self._host.fence(RouteFence(name, client_id, claim))
         self._host.send_event(name, EventKind.FENCE_PASSED, passed_body(client_id, claim))
 
@@ -523,6 +531,8 @@ class Handovers:
         if session is not None:
             self._host.counters.add("sessions_in")
             self._host.broker.withdraw_adopted_will(client_id)
+            if moved.will is not None and not session.had_client:        # it waits as if it had always been here
+                self._host.broker.adopt_will(client_id, moved.will, now_ns, left_ns=moved.will_ns)
             self._join(session, moved, arriving.parts[part].queued, now_ns)
         # It had one session, which came under its latest claim; others may have one of another part of the group.
         self._no_more(client_id, arriving, [each for each, found in arriving.parts.items()

@@ -42,7 +42,8 @@ class FederationPeer:
         self._usual_ns = self._deviation_ns = 0          # of the time until something comes; 0: not known
         self.is_welcomed = False                         # it has answered PeerHello since it is up
         self.is_cut = False                              # its queue was full, with the policy to disconnect
-        self.incarnation = 0
+        self.incarnation = 0                             # 0: of this process it is not known yet
+        self.former_incarnation = 0                      # of the process before
         self.stream = OutgoingStream(session, settle)
         self.in_session = 0
         self.in_next = 1

@@ -12,7 +12,9 @@ import attrs
 from jgroups_py.blocks.mqtt.broker.publication import Publication
 from jgroups_py.blocks.mqtt.broker.session import MAX_PACKET_ID, NO_MESSAGE, ClientSession, Delivery, GrantedOptions
 from jgroups_py.blocks.mqtt.broker.subscription_tree import filter_matches, split_shared
+from jgroups_py.blocks.mqtt.codec.packets import Will
 from jgroups_py.blocks.mqtt.codec.text import topic_filter_fault
+from jgroups_py.blocks.mqtt.federation.copy_bytes import read_will, write_will
 from jgroups_py.blocks.mqtt.federation.wire import FILTER, ForwardedMessage, message_body, read_message
 from jgroups_py.model.errors import WireError
 from jgroups_py.wire.codec import BOOL, BYTES, TEXT, U8, U16, U32, U64, Interner, Reader, record, sequence
@@ -24,19 +26,21 @@ _PASSED = record(TEXT, U64)
 _OFFER = record(TEXT, U64, U32, _SUBSCRIPTIONS)
 _QUEUED = record(TEXT, U64, U8, U16, U8, BOOL, _IDENTIFIERS, TEXT, BYTES)
 _MOVED = record(TEXT, U64, BOOL, BOOL, U16, sequence(U16), sequence(record(U64, U64)))
-_FOLLOWED = b"\x01"
-"""Behind a MOVED, if it is followed."""
+_FOLLOWED, _WITH_WILL = 1, 2
+"""Bits of a byte behind a MOVED, unless it is 0. Behind the second the time and the will stand."""
 _IN_QUEUE, _IN_FLIGHT, _RELEASED = range(3)
 
 
 @attrs.frozen
 class SessionOffer:
-    """The subscriptions of a session that is to move, and how long it lives without a connection."""
+    """The subscriptions of a session that is to move, and how long it lives without a connection. last_id: the last
+    packet id that it has used towards its client."""
 
     client_id: str
     claim: int
     expiry_s: int
     subscriptions: tuple[tuple[str, GrantedOptions], ...]
+    last_id: int = 0
 
     def encode(self) -> bytes:
         """The body of an OFFER."""
@@ -44,15 +48,21 @@ class SessionOffer:
         _OFFER.write((self.client_id, self.claim, self.expiry_s, tuple(
             (filter, granted.qos, granted.no_local, granted.retain_as_published, granted.identifiers)
             for filter, granted in self.subscriptions)), out)
+        if self.last_id:
+            U16.write(self.last_id, out)
         return bytes(out)
 
     @staticmethod
     def decode(body: bytes) -> SessionOffer:
         """Raises WireError."""
-        client_id, claim, expiry_s, subscriptions = _read(_OFFER, body)
+        reader = Reader(body, _NO_ADDRESSES)
+        client_id, claim, expiry_s, subscriptions = _OFFER.read(reader)
+        last_id = U16.read(reader) if reader.pos < reader.stop else 0
+        if reader.pos != reader.stop:
+            raise WireError("an event is followed by more")
         found = tuple((filter, GrantedOptions(_qos(qos), no_local, retain, tuple(identifiers)))
                       for filter, qos, no_local, retain, identifiers in subscriptions)
-        return SessionOffer(client_id, claim, expiry_s, found)
+        return SessionOffer(client_id, claim, expiry_s, found, last_id)
 
 
 @attrs.frozen(eq=False)
@@ -93,7 +103,8 @@ class QueuedDelivery:
 class SessionMoved:
     """The end of a move. is_found: whether there was a session; is_redirected: it goes to yet another node;
     recorded: packet ids of QoS 2 of the client; seen: the highest number of each origin that the former node had, so
-    which messages are in what it sent; is_followed: more may come behind this (handover.LeftEarly)."""
+    which messages are in what it sent; is_followed: more may come behind this (handover.LeftEarly); will: that waits
+    for its delay, will_ns: how much of that is left."""
 
     client_id: str
     claim: int
@@ -103,23 +114,38 @@ class SessionMoved:
     recorded: tuple[int, ...] = ()
     seen: tuple[tuple[int, int], ...] = ()
     is_followed: bool = False
+    will: Will | None = None
+    will_ns: int = 0
 
     def encode(self) -> bytes:
         """The body of a MOVED."""
         out = bytearray()
         _MOVED.write((self.client_id, self.claim, self.is_found, self.is_redirected, self.last_id, self.recorded,
                       self.seen), out)
-        return bytes(out) + (_FOLLOWED if self.is_followed else b"")
+        flags = _FOLLOWED * self.is_followed | _WITH_WILL * (self.will is not None)
+        if flags:
+            out.append(flags)
+        if self.will is not None:
+            U64.write(max(0, self.will_ns), out)
+            write_will(self.will, out)
+        return bytes(out)
 
     @staticmethod
     def decode(body: bytes) -> SessionMoved:
         """Raises WireError."""
         reader = Reader(body, _NO_ADDRESSES)
         client_id, claim, is_found, is_redirected, last_id, recorded, seen = _MOVED.read(reader)
-        if body[reader.pos:] not in (b"", _FOLLOWED):
+        flags, will, will_ns = 0, None, 0
+        if reader.pos < reader.stop:
+            flags = U8.read(reader)
+            if not 0 < flags <= _FOLLOWED | _WITH_WILL:
+                raise WireError("an event is followed by more")
+        if flags & _WITH_WILL:
+            will_ns, will = U64.read(reader), read_will(reader)
+        if reader.pos != reader.stop:
             raise WireError("an event is followed by more")
         return SessionMoved(client_id, claim, is_found, is_redirected, last_id, tuple(recorded),
-                            tuple(map(tuple, seen)), reader.pos < len(body))
+                            tuple(map(tuple, seen)), bool(flags & _FOLLOWED), will, will_ns)
 
 
 def passed_body(client_id: str, claim: int) -> bytes:

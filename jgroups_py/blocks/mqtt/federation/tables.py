@@ -72,25 +72,30 @@ def retained_site(value: bytes) -> int:
 
 @attrs.frozen
 class SessionOwner:
-    """Which node has the session of a client id. claim: a number of that CONNECT; clean: it wants none of before."""
+    """Which node has the session of a client id. claim: a number of that CONNECT; clean: it wants none of before; life:
+    of the node, its incarnation, as another process of this name knows nothing of the session; 0: not known."""
 
     client_id: str
     node: str
     claim: int
     clean: bool
+    life: int = attrs.field(default=0, eq=False)
 
     def encode(self) -> bytes:
         """As a value of the table."""
         out = bytearray()
         for codec, value in ((TEXT, self.client_id), (TEXT, self.node), (U64, self.claim), (BOOL, self.clean)):
             codec.write(value, out)                      # type: ignore[arg-type]
+        if self.life:
+            U64.write(self.life, out)
         return bytes(out)
 
     @staticmethod
     def decode(value: bytes) -> SessionOwner:
         """Raises WireError."""
         reader = Reader(value, _NO_ADDRESSES)
-        found = SessionOwner(TEXT.read(reader), TEXT.read(reader), U64.read(reader), BOOL.read(reader))
+        found = SessionOwner(TEXT.read(reader), TEXT.read(reader), U64.read(reader), BOOL.read(reader),
+                             U64.read(reader) if reader.pos < reader.stop else 0)
         if reader.pos != reader.stop:
             raise WireError("an owner is followed by more")
         return found

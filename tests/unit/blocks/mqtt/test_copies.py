@@ -23,7 +23,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
 from jgroups_py.blocks.mqtt.federation.copy_bytes import read_delivery, wanted_body
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved, SessionOffer
 from jgroups_py.blocks.mqtt.federation.tables import SessionOwner, key_of
-from jgroups_py.blocks.mqtt.federation.wire import EventKind, InterestTree
+from jgroups_py.blocks.mqtt.federation.wire import EventKind, InterestTree, TableExchange
 from tests.unit.blocks.mqtt.clients import SECOND, Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
 from tests.unit.blocks.mqtt.test_handover import Roaming, hold_back, numbered, roaming, sessions
@@ -298,6 +298,30 @@ def test_the_will_in_a_copy_counts_no_more_once_the_session_comes_from_its_own_n
     assert watcher.payloads() == []
 
 
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_will_that_waits_moves_with_its_session(returns):
+    """Two parts of a split group have adopted the session, each with the will, and meet before its delay is over."""
+    w = world("ABC", copies=2)
+    for name in "AB":
+        w.client(name, f"watcher {name}").subscribe("will", 1)
+    client = w.client("C", "me", clean_start=False, session_expiry_interval=1_000,
+                      will=Will("will", b"gone", 1, properties=Properties(will_delay_interval=5)))
+    w.run(0.5)
+    w.split("A", "B", "C")
+    w.run(2)
+    assert all("me" in w.nodes[name].broker.sessions for name in "AB")
+    w.split("AB", "C")
+    w.run(2)
+    home, = (name for name in "AB" if "me" in w.nodes[name].broker.sessions)
+    if returns:
+        assert Roaming(w.nodes[home], "me", Client.DEFAULT).go(w, home).session_present
+    w.run(6)
+    assert client.number, "at C"
+    for name in "AB":
+        watcher, = (each for each in w.nodes[name].clients.values() if each.client_id == f"watcher {name}")
+        assert watcher.payloads() == [b"gone"] * (not returns)
+
+
 def test_the_will_of_a_client_without_a_session_is_published_too():
     w = world("AB")
     watcher = w.client("B", "watcher")
@@ -542,3 +566,73 @@ def test_a_keeper_that_does_not_answer_in_time_is_not_shown_as_complete():
     w.resume(keeper)
     w.run(3)
     assert w.nodes["A"].federation.where("me")["copies_at"] == {keeper: True}
+
+
+def test_a_keeper_is_not_shown_as_complete_because_another_one_has_gone():
+    """What goes on then has nothing for the keeper that stays, so nothing is waited for; what was sent before is."""
+    w = world("ABC", copies=2)
+    client = subscribed(w, "A")
+    hold_back(w, "B", "A", 3)                            # that B has what it is sent now
+    client.send(SubscribePacket(7, (Subscription("more", 1),)))
+    w.run(0.1)
+    w.crash("C")
+    w.run(1.5)
+    assert list(w.nodes["A"].federation.copies.kept["me"].keepers) == ["B"]
+    assert w.nodes["A"].federation.where("me")["copies_at"] == {"B": False}
+    w.run(3)
+    assert w.nodes["A"].federation.where("me")["copies_at"] == {"B": True}
+
+
+def test_a_session_is_found_at_a_node_that_has_not_said_yet_that_it_keeps_copies():
+    """Its client comes to a node that has just started."""
+    w = world("AB")
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "A", 3)
+    w.start("D")
+    hold_back(w, "B", "D", 1.5)
+    w.run(0.4)
+    assert w.nodes["D"].federation.session_node("me") == "A"
+    w.crash("A")
+    w.run(0.7)
+    assert client.go(w, "D", wait=3).session_present
+    assert client.payloads() == numbered(0, 3)
+
+
+def test_a_session_is_not_asked_for_at_another_process_of_its_nodes_name():
+    """The node with the copy waits for what a third one has, and the node of the session is back with nothing."""
+    w = world("ABCD")
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "A", 3)
+    keeper = keeper_of(w)
+    other, third = (name for name in "BCD" if name != keeper)
+    hold_back(w, third, keeper, 2.5)                     # which copies are there
+    w.crash("A")
+    w.run(0.7)
+    w.start("A")
+    w.run(0.4)
+    assert w.nodes[other].federation.peers["A"].is_up
+    assert "me" not in w.nodes[keeper].broker.sessions, "it is not adopted yet"
+    assert client.go(w, other, wait=3).session_present
+    assert client.payloads() == numbered(0, 3)
+
+
+def test_a_session_that_has_stayed_at_its_node_is_found_at_the_one_that_had_claimed_it():
+    """The client went back at once. That node knows that the session stays, and not yet of the latest claim."""
+    w = world("AB")
+    client = subscribed(w, "A")
+    assert client.go(w, "B", 0) is None
+    while "me" not in w.nodes["B"].broker.sessions:
+        w.run(0.0005)
+    b = w.nodes["B"].federation
+    b._handlers[TableExchange] = lambda *frame: None
+    assert client.go(w, "A").session_present
+    assert b.session_node("me") == "B"
+    assert "me" not in w.nodes["B"].broker.sessions
+    client.disconnect()
+    publish(w, "A", 3)
+    w.crash("A")
+    w.run(3)
+    assert client.go(w, "B").session_present
+    assert client.payloads() == numbered(0, 3)

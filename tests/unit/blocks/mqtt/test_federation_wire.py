@@ -21,6 +21,7 @@ from jgroups_py.blocks.mqtt.federation.sessions import (
     passed_body,
     read_passed,
 )
+from jgroups_py.blocks.mqtt.federation.tables import SessionOwner
 from jgroups_py.model.errors import WireError
 
 PUBLICATION = Publication("a/b", b"123", 1, True, Properties(correlation_data=b"\xff\x00"), "me", 5_000_000_000)
@@ -135,12 +136,16 @@ def test_a_message_is_read_as_it_was_written():
 
 
 OFFER = SessionOffer("me", 5, 60, (("$share/g/a", GrantedOptions(1, False, True, (7,))),))
+OFFER_BEHIND = attrs.evolve(OFFER, last_id=9)
 QUEUED = QueuedDelivery("me", 5, 9, Delivery(PUBLICATION, 1, True, (7,), "$share/g/a"))
 MOVED = SessionMoved("me", 5, True, False, 9, (3,), ((7, 9),))
 FOLLOWED = SessionMoved("me", 5, True, is_followed=True)
+WITH_WILL = SessionMoved("me", 5, True, is_followed=True, will_ns=9,
+                         will=Will("w", b"x", 1, True, Properties(will_delay_interval=9)))
 SESSIONS = (
     (OFFER.encode(), "00026d65" "0000000000000005" "0000003c" "00000001" "000a2473686172652f672f61" "01" "00" "01"
      "0000000100000007"),
+    (OFFER_BEHIND.encode(), OFFER.encode().hex() + "0009"),
     (QUEUED.encode(1_000_000_000), "00026d65" "0000000000000005" "01" "0009" "01" "01" "0000000100000007"
      "000a2473686172652f672f61" "0000002f" "35" "0000000000000007" "0000000000000009" "0003" "0002" "00000003"
      "612f62" "6d65" "313233" "0000000000000fa0" "05" "090002ff00"),
@@ -149,6 +154,8 @@ SESSIONS = (
     (MOVED.encode(), "00026d65" "0000000000000005" "01" "00" "0009" "00000001" "0003" "00000001" "0000000000000007"
      "0000000000000009"),
     (FOLLOWED.encode(), "00026d65" "0000000000000005" "01" "00" "0000" "00000000" "00000000" "01"),
+    (WITH_WILL.encode(), "00026d65" "0000000000000005" "01" "00" "0000" "00000000" "00000000" "03"
+     "0000000000000009" "000177" "0000000178" "01" "01" "00000006" "05" "1800000009"),
     (passed_body("me", 5), "00026d65" "0000000000000005"),
 )
 
@@ -160,15 +167,30 @@ def test_events_of_a_session_are_written_as_they_always_were(found, golden):
 
 def test_events_of_a_session_are_read_as_they_were_written():
     assert SessionOffer.decode(OFFER.encode()) == OFFER
+    assert SessionOffer.decode(OFFER_BEHIND.encode()) == OFFER_BEHIND
+    for behind in (b"\x00", b"\x00\x09\x00"):
+        with pytest.raises(WireError):
+            SessionOffer.decode(OFFER.encode() + behind)
     assert SessionMoved.decode(MOVED.encode()) == MOVED
     assert SessionMoved.decode(FOLLOWED.encode()) == FOLLOWED
-    with pytest.raises(WireError):
-        SessionMoved.decode(MOVED.encode() + b"\x00")
+    assert SessionMoved.decode(WITH_WILL.encode()) == WITH_WILL
+    for behind in (b"\x00", b"\x01\x00", b"\x04", b"\x02"):
+        with pytest.raises(WireError):
+            SessionMoved.decode(MOVED.encode() + behind)
     assert read_passed(passed_body("me", 5)) == ("me", 5)
     found = QueuedDelivery.decode(QUEUED.encode(1_000_000_000), 1_000_000_000)
     assert (found.client_id, found.claim, found.packet_id) == ("me", 5, 9)
     assert attrs.asdict(found.delivery) == attrs.asdict(QUEUED.delivery)
-    assert QueuedDelivery.decode(SESSIONS[2][0], 0).delivery is NO_MESSAGE
+    assert QueuedDelivery.decode(SESSIONS[3][0], 0).delivery is NO_MESSAGE
+
+
+def test_the_owner_of_a_session_is_written_as_it_always_was_and_read_with_the_life_of_its_node():
+    without, with_life = SessionOwner("me", "A", 5, True), SessionOwner("me", "A", 5, True, 9)
+    assert without.encode().hex() == "00026d65" "000141" "0000000000000005" "01"
+    assert with_life.encode() == without.encode() + (9).to_bytes(8, "big")
+    assert [SessionOwner.decode(owner.encode()).life for owner in (without, with_life)] == [0, 9]
+    with pytest.raises(WireError):
+        SessionOwner.decode(with_life.encode() + b"\x00")
 
 
 DELIVERY = ("01" "01" "0000000100000007" "000a2473686172652f672f61" "0000002f" "35" "0000000000000007"
@@ -287,7 +309,7 @@ def mutated(rng: Random, data: bytes) -> bytes:
 def event_frames() -> list[bytes]:
     """The events of a session, in frames of a stream."""
     return [w.encode_frame(w.PeerEvents(77, 1, w.event_bytes(kind, body)))
-            for kind, (body, _) in zip((3, 4, 4, 5, 5, 2, 6, 8, 9, 7), SESSIONS + COPIES, strict=True)]
+            for kind, (body, _) in zip((3, 3, 4, 4, 5, 5, 5, 2, 6, 8, 9, 7), SESSIONS + COPIES, strict=True)]
 
 
 def test_any_bytes_leave_a_core_that_works():

@@ -162,6 +162,26 @@ def test_qos_2_in_both_directions_moves_where_it_stands():
     assert watcher.payloads() == [], "it was routed at the first node"
 
 
+def test_a_session_that_goes_on_before_all_has_come_gives_no_packet_id_that_the_client_may_have():
+    """The client has got a message of QoS 2 at its former node, which answers too late."""
+    world = FederationWorld("AB")
+    client = roaming(world, "A")
+    client.subscribe("t", qos=2)
+    client.acks = False
+    world.client("A", "own").publish("t", b"x", qos=2)
+    first, = client.messages
+    assert client.go(world, "B", 0) is None
+    while "sub" not in world.nodes["B"].broker.sessions:
+        world.run(0.0005)
+    hold_back(world, "A", "B", 9)
+    world.run(6)
+    assert client.answer(ConnAckPacket).session_present
+    world.client("B", "other").publish("t", b"y", qos=2)
+    second = client.messages[-1]
+    assert second.payload == b"y"
+    assert second.packet_id != first.packet_id, "a client takes it for a repetition of the first one (Q10)"
+
+
 def test_a_clean_start_elsewhere_ends_the_session():
     world = FederationWorld("AB")
     client = roaming(world, "A")
