@@ -17,6 +17,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     ReasonCode,
 )
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
+from jgroups_py.blocks.mqtt.federation.interest import GroupTurns
 from tests.unit.blocks.mqtt.clients import SECOND, Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
 
@@ -369,6 +370,57 @@ def test_a_shared_message_for_a_member_that_is_no_more_comes_back_to_a_member_of
     world.run(3)
     assert member.payloads() == [b"once"]
     assert world.sent("B", "rerouted") == 1
+
+
+@pytest.mark.parametrize("former", ["B", "BC"], ids=["one-node", "two-nodes"])
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_shared_message_that_nodes_without_a_member_give_back_goes_to_the_member(former, qos):
+    """Their members have just ended, which A does not know; and they know of none (seeds 46236, 48664)."""
+    world = FederationWorld("ABCD")
+    clients = [world.client(name, f"former-{name}") for name in former]
+    for client in clients:
+        client.subscribe("$share/g/t", qos=2)
+    world.run(0.2)
+    for name in former:
+        world.nodes[name].federation.interest_of_peers.change = lambda name, told: []     # type: ignore[method-assign]
+    publisher, member = world.client("A", "pub"), world.client("D", "member")
+    member.subscribe("$share/g/t", qos=2)
+    world.run(0.2)
+    world.nodes["A"].federation.interest_of_peers.change = lambda name, told: []          # type: ignore[method-assign]
+    for client in clients:
+        client.disconnect()
+    for number in range(12):
+        publisher.publish("t", b"%d" % number, qos=qos)
+    world.run(3)
+    assert sorted(member.payloads()) == sorted(numbered(0, 12)), "Q6: each message comes to a member, once"
+    assert not any(world.sent(name, "dropped_no_member") for name in "ABCD")
+
+
+def test_a_shared_message_comes_to_a_member_at_a_node_that_has_just_given_it_back():
+    """B has given it back, and has a member before C has given it back, too."""
+    world = FederationWorld("ABC")
+    former = [world.client(name, f"former-{name}") for name in "BC"]
+    for client in former:
+        client.subscribe("$share/g/t", qos=2)
+    publisher, member = world.client("A", "pub"), world.client("B", "member")
+    for name in "BC":
+        world.nodes[name].federation.interest_of_peers.change = lambda name, told: []     # type: ignore[method-assign]
+    world.run(0.2)
+    core = world.nodes["A"].federation
+    change, core.interest_of_peers.change = core.interest_of_peers.change, lambda name, told: []     # type: ignore
+    for client in former:
+        client.disconnect()
+    world.run(0.2)
+    hold_back(world, "A", "C", 1)
+    core._turns[("g", "t")] = GroupTurns({"B": 1})
+    publisher.publish("t", b"once", qos=1)
+    world.run(0.2)
+    assert world.sent("B", "rerouted") == 1
+    core.interest_of_peers.change = change               # type: ignore[method-assign]
+    member.subscribe("$share/g/t", qos=2)
+    world.nodes["A"].federation._want_tree(core.peers["B"], world.now_ns)
+    world.run(3)
+    assert member.payloads() == [b"once"]
 
 
 def test_what_waits_for_a_nodes_filters_is_in_front_of_the_fence():
