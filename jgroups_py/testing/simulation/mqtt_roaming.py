@@ -336,6 +336,9 @@ class RoamingNode(MqttNode):
         self.broker.adopt_will = self.adopt_will         # type: ignore[method-assign]
         self.late_came: dict[tuple[str, tuple[int, int]], None] = {}     # (client id, publication) from former nodes
         self.copies_late_ns: list[int] = []              # when it gave up waiting for copies
+        self.onward_late_ns: list[int] = []              # and for nodes that sessions have moved to
+        self._look_at_onwards = self.core._look_at_onwards
+        self.core._look_at_onwards = self.look_at_onwards    # type: ignore[method-assign]
         self._look_at_copies = self.core.copies.look
         self.core.copies.look = self.look_at_copies      # type: ignore[method-assign]
         self.begun: dict[int, None] = {}                 # messages for groups under way to peers that have ended
@@ -519,6 +522,13 @@ class RoamingNode(MqttNode):
         self._look_at_copies(timeout_ns, now_ns)
         if self.core.counters["copies_late"] != before:
             self.copies_late_ns.append(now_ns)
+
+    def look_at_onwards(self, now_ns: int) -> None:
+        """The same for what was sent on."""
+        before = self.core.counters["onward_late"]
+        self._look_at_onwards(now_ns)
+        if self.core.counters["onward_late"] != before:
+            self.onward_late_ns.append(now_ns)
 
     def send_onward(self, name: str, kind: int, body: bytes) -> None:
         """A message for a session that has moved from here goes on to its next node."""
@@ -1144,10 +1154,10 @@ class RoamingClient:
     ) -> None:
         """Q1: what came late to the former node of a session is at the node that has it now, and in its copies, before
         it is acknowledged. Of a message that was published twice, the publication that is acknowledged: the former one
-        may be on its way (seed 30370). Excused: nodes that the one before them did not reach all the time; copies that
-        are late."""
+        may be on its way (seed 30370). Excused: nodes that the one before them did not reach all the time; what was
+        waited for until `ack_timeout_s` since."""
         if (at_ns <= fact.at_ns or not fact.node.awaits(former, fact.at_ns) or not former.sees(node, at_ns)
-                or not fact.qos or former.core.counters["onward_late"] or node.core.counters["copies_late"]):
+                or not fact.qos or any(late_ns >= at_ns for late_ns in (*former.onward_late_ns, *node.copies_late_ns))):
             return
         if (client.name, fact.origin) not in node.late_came:
             raise Broken("Q1", f"{fact.number} of {fact.publisher} was acknowledged before {node.channel.name} had it, "

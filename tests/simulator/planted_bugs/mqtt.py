@@ -153,8 +153,8 @@ def all_raise_numbers(self: FederationCore, peer: Any, item: Any, now_ns: int) -
 served_here = FederationCore._served_here
 
 
-def nobody_gave_it_back(self: FederationCore, name: str, publication: Any, target: Any) -> list[str]:
-    return []
+def to_any(self: FederationCore, name: str, item: Any, target: Any, now_ns: int) -> bool:
+    return self._give_on(item, target, None, now_ns)
 
 
 def back_once(self: FederationCore, peer: FederationPeer, item: Any) -> str:
@@ -225,7 +225,7 @@ MQTT_SAFEGUARDS = (
     guard("the part for a group goes alone", "plain subscribers get it before what is parked for them",
           FederationCore, "_send_wanted", all_if_a_part, "Q3", "mqtt-sites"),
     Safeguard("a message for a group that comes back goes to another node", "MQTT", "it goes to any, once",
-              (Patch(FederationCore, "_returned_by", nobody_gave_it_back),
+              (Patch(FederationCore, "_give_on_again", to_any),
                Patch(FederationCore, "_chooser", back_once)), "mqtt", "Q6"),
     guard("a site without a member gives a message on", "it is dropped there", Sites, "give_on", never, "Q6",
           "mqtt-sites"),

@@ -153,8 +153,8 @@ class FederationCore:
         self._broker: Broker | None = None
         self._number = 0
         self._turns: dict[Target, GroupTurns] = {}
-        # (origin, number, its group) of messages that came back -> the peers without a member, see _returned_by.
-        self._returned: dict[tuple[int, int, Target], dict[str, tuple[int, int]]] = {}
+        # (origin, number, its group) of messages that came back -> peer -> how often it gave it back.
+        self._returned: dict[tuple[int, int, Target], dict[str, int]] = {}
         self._remembered: SubscriptionTree[str, None] = SubscriptionTree(1_000)
         self._positions: dict[str, tuple[int, int]] = {}  # peers that are forgotten -> where their streams stood
         self._unknown: dict[str, FederationPeer] = {}    # peers that came, and whose tree has not come yet
@@ -1246,15 +1246,16 @@ class FederationCore:
     def _served_here(self, peer: FederationPeer, item: ForwardedMessage, now_ns: int) -> list[Target]:
         """The shared subscriptions of a peer's message that have a member here. It goes to another node, once, for
         those whose last member here has ended; or to the member, if that has moved and no other one is known yet; or
-        back to the node that chose this one, which then takes all that gave it back for nodes without a member."""
+        back to the node that chose this one, which then takes the others first."""
         served = []
         for target in item.targets:
             if self.own.filters.get(f"$share/{target[0]}/{target[1]}") is not None:
                 served.append(target)
                 continue
             is_back = item.is_moved and self._chooses(item.publication, target)
-            without = self._returned_by(peer.name, item.publication, target) if is_back else ()
-            if (not item.is_moved or is_back) and self._give_on(item, target, None, now_ns, without):
+            if is_back and self._give_on_again(peer.name, item, target, now_ns):
+                continue
+            if not item.is_moved and self._give_on(item, target, None, now_ns):
                 continue
             if self.handovers.sent_late_to_member(peer.name, item.publication, target, now_ns):
                 continue
@@ -1281,17 +1282,19 @@ class FederationCore:
                 return name
         return ""
 
-    def _returned_by(self, name: str, publication: Publication, target: Target) -> list[str]:
-        """The peers that gave a message back, this one too: none of them has a member, whatever is known of its
-        filters, until a later change of these has come (seeds 46236 and 48664)."""
-        key = publication.origin, publication.number, target
+    def _give_on_again(self, name: str, item: ForwardedMessage, target: Target, now_ns: int) -> bool:
+        """Give a message that came back to another node. One that gave it back has no member, whatever is known of its
+        filters (seeds 46236, 48664), or had none: it is asked a second time if there is no other, and no third time.
+        Returns whether there is one."""
+        key = item.publication.origin, item.publication.number, target
         found = self._returned.get(key)
         if found is None:
             if len(self._returned) >= MAX_RETURNED:
                 del self._returned[next(iter(self._returned))]
             found = self._returned[key] = {}
-        found[name] = self.interest_of_peers.position(name)
-        return [each for each, position in found.items() if position == self.interest_of_peers.position(each)]
+        found[name] = found.get(name, 0) + 1
+        return (self._give_on(item, target, None, now_ns, found)
+                or self._give_on(item, target, None, now_ns, [each for each, times in found.items() if times > 1]))
 
     def _record(self, record: MessageRecord, publication: Publication, now_ns: int) -> None:
         """Record a message of a peer for the archive, under the address of the node where it was published, if that is

@@ -62,11 +62,6 @@ class InterestOfPeers:
         """The members of a shared subscription at a peer."""
         return self.peers[name].filters.get(f"$share/{group}/{filter}") if name in self.peers else None
 
-    def position(self, name: str) -> tuple[int, int]:
-        """How far the filters of a peer are known: (its life, number of changes)."""
-        known = self.peers.get(name)
-        return (0, 0) if known is None else (known.incarnation, known.number)
-
     def change(self, name: str, change: InterestChange) -> list[str] | None:
         """Apply what fits behind what is known; the filters that were set. None: changes before it are missing."""
         known = self.peers.setdefault(name, PeerFilters())

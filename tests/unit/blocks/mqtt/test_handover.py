@@ -372,6 +372,11 @@ def test_a_shared_message_for_a_member_that_is_no_more_comes_back_to_a_member_of
     assert world.sent("B", "rerouted") == 1
 
 
+def deaf(world: FederationWorld, name: str) -> None:
+    """From now on a node is not told of changes of filters."""
+    world.nodes[name].federation.interest_of_peers.change = lambda name, told: []    # type: ignore[method-assign]
+
+
 @pytest.mark.parametrize("former", ["B", "BC"], ids=["one-node", "two-nodes"])
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_shared_message_that_nodes_without_a_member_give_back_goes_to_the_member(former, qos):
@@ -382,11 +387,11 @@ def test_a_shared_message_that_nodes_without_a_member_give_back_goes_to_the_memb
         client.subscribe("$share/g/t", qos=2)
     world.run(0.2)
     for name in former:
-        world.nodes[name].federation.interest_of_peers.change = lambda name, told: []     # type: ignore[method-assign]
+        deaf(world, name)
     publisher, member = world.client("A", "pub"), world.client("D", "member")
     member.subscribe("$share/g/t", qos=2)
     world.run(0.2)
-    world.nodes["A"].federation.interest_of_peers.change = lambda name, told: []          # type: ignore[method-assign]
+    deaf(world, "A")
     for client in clients:
         client.disconnect()
     for number in range(12):
@@ -403,24 +408,45 @@ def test_a_shared_message_comes_to_a_member_at_a_node_that_has_just_given_it_bac
     for client in former:
         client.subscribe("$share/g/t", qos=2)
     publisher, member = world.client("A", "pub"), world.client("B", "member")
-    for name in "BC":
-        world.nodes[name].federation.interest_of_peers.change = lambda name, told: []     # type: ignore[method-assign]
+    for name in "BC":                                    # they do not know each other's members
+        deaf(world, name)
     world.run(0.2)
-    core = world.nodes["A"].federation
-    change, core.interest_of_peers.change = core.interest_of_peers.change, lambda name, told: []     # type: ignore
+    deaf(world, "A")
     for client in former:
         client.disconnect()
     world.run(0.2)
     hold_back(world, "A", "C", 1)
-    core._turns[("g", "t")] = GroupTurns({"B": 1})
+    world.nodes["A"].federation._turns["g", "t"] = GroupTurns({"B": 1})
     publisher.publish("t", b"once", qos=1)
     world.run(0.2)
     assert world.sent("B", "rerouted") == 1
-    core.interest_of_peers.change = change               # type: ignore[method-assign]
     member.subscribe("$share/g/t", qos=2)
-    world.nodes["A"].federation._want_tree(core.peers["B"], world.now_ns)
     world.run(3)
     assert member.payloads() == [b"once"]
+
+
+def test_a_shared_message_of_an_ended_session_comes_back_to_a_member_without_a_connection():
+    """B gives it to A, which had a member with a connection, but has none any more; B has one without."""
+    world = FederationWorld("AB")
+    offline, ended = world.client("B", "offline", **SESSION), world.client("B", "ended")
+    for client in (offline, ended):
+        client.subscribe("$share/g/t", qos=1)
+    offline.disconnect()
+    publisher, other = world.client("A", "pub"), world.client("A", "other")
+    world.run(0.2)
+    ended.acks = False
+    publisher.publish("t", b"once", qos=1)
+    world.run(0.2)
+    assert ended.payloads() == [b"once"]
+    other.subscribe("$share/g/t", qos=1)
+    world.run(0.2)
+    deaf(world, "B")
+    other.disconnect()
+    ended.disconnect()
+    world.run(0.2)
+    offline.connect(**SESSION)
+    assert offline.payloads() == [b"once"]
+    assert not any(world.sent(name, "dropped_no_member") for name in "AB")
 
 
 def test_what_waits_for_a_nodes_filters_is_in_front_of_the_fence():
