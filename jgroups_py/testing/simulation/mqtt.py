@@ -80,6 +80,8 @@ ACK_TIMEOUT_NS = seconds(2)
 SILENT_S = (0.05, 0.05, 0.3, 60.0)
 """By seed; the last one: acknowledgements wait for silent peers too."""
 FOR_EVER = 1_000_000
+KEEP_PEER_S = 600
+"""Longer than any run."""
 LATE_NS = seconds(2)
 SHARING = 0.05
 """How often a client becomes a member of SHARED, or ends that, in seeds with rules."""
@@ -262,7 +264,7 @@ class MqttNode(jg.Receiver):
         self.site = channel.site or ""
         rng = Random(f"{run.seed}/{channel.name}/{len(run.lives)}")
         options = FederationOptions(
-            name=channel.name, keep_peer_s=600.0, window_bytes=rng.choice((2_000, 1 << 20)),
+            name=channel.name, keep_peer_s=KEEP_PEER_S, window_bytes=rng.choice((2_000, 1 << 20)),
             batch_bytes=rng.choice((500, 64 << 10)), session_copies=run.session_copies,
             silent_s=run.silent_s, topics_in=run.rules_of(self.site).topics_in,
             topics_out=run.rules_of(self.site).topics_out)

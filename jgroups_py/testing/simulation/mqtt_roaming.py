@@ -17,6 +17,7 @@ import attrs
 import jgroups_py as jg
 from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, Output, SendAcks, SendPacket, SendPublish
 from jgroups_py.blocks.mqtt.broker.publication import Publication
+from jgroups_py.blocks.mqtt.broker.session import ClientSession, Delivery
 from jgroups_py.blocks.mqtt.codec.decoder import Decoder
 from jgroups_py.blocks.mqtt.codec.packets import (
     NO_PROPERTIES,
@@ -48,7 +49,15 @@ from jgroups_py.model.units import NS_PER_S, millis, seconds
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
 from jgroups_py.simulator.runner import APPLICATIONS, Outcome
 from jgroups_py.testing.simulation.ledger import Broken
-from jgroups_py.testing.simulation.mqtt import ACK_TIMEOUT_NS, BURST, FOR_EVER, IN_ONE_READ, MqttNode, MqttRun
+from jgroups_py.testing.simulation.mqtt import (
+    ACK_TIMEOUT_NS,
+    BURST,
+    FOR_EVER,
+    IN_ONE_READ,
+    KEEP_PEER_S,
+    MqttNode,
+    MqttRun,
+)
 from jgroups_py.testing.simulation.trial import Trial
 
 PROFILE = "mqtt"
@@ -66,6 +75,7 @@ OF_IDENTIFIER = {number: filter for filter, number in IDENTIFIERS.items()}
 CLIENTS_A_NODE = 2
 HANDOVER_NS = seconds(5)
 ADOPT_NS = seconds(2)
+KEEP_NS = seconds(KEEP_PEER_S)
 SLACK_NS = millis(600)
 """More than a node needs to see that a time has come."""
 WILL_DELAYS_S = (0, 0, 1, 3)
@@ -128,6 +138,8 @@ class RoamingRun(MqttRun):
         self.roamers: dict[str, RoamingClient] = {}
         self.facts: dict[int, RoutedMessage] = {}
         self.superseded: dict[int, RoamingNode] = {}     # retained message -> the node that replaced it, having it
+        self.begun_behind: dict[tuple[str, int], None] = {}      # (group, message): see joined_behind
+        self.has_given_up = False
         self.by_group: defaultdict[tuple[str, int], Counter[str]] = defaultdict(Counter)
         self.fair: dict[str, list[int]] = {}             # shared subscription -> the messages that show whether it is
         self.is_fairness_asked = False
@@ -167,12 +179,23 @@ class RoamingRun(MqttRun):
         for client in self.roamers.values():
             if client.unacknowledged:
                 raise Broken("Q11", f"{client.name} has no answer for {sorted(client.unacknowledged)}")
+        self.give_up(nodes)
         for fact in self.facts.values():
             for (name, epoch), node in fact.due.items():
                 self.check_due(fact, self.roamers[name], epoch, node, nodes)
             for filter, members in fact.groups.items():
                 self.check_group(fact, filter, members, nodes)
         self.check_fairness(nodes)
+
+    def give_up(self, nodes: list[Any]) -> None:
+        """Let `keep_peer_s` pass for the nodes that have ended for good: what was under way to them, for a group, may
+        have arrived, and goes to other members only then (seed 45573)."""
+        ended = [peer for node in nodes for peer in node.core.peers.values() if not peer.is_up]
+        if ended and not self.has_given_up:
+            self.has_given_up = True
+            for peer in ended:
+                peer.went_ns -= KEEP_NS
+            raise Broken("Q6", "nodes that have ended are just being given up")
 
     def check_due(
         self, fact: RoutedMessage, client: RoamingClient, epoch: int, node: RoamingNode, nodes: list[Any],
@@ -205,18 +228,18 @@ class RoamingRun(MqttRun):
         self, fact: RoutedMessage, filter: str, members: dict[str, tuple[int, RoamingNode]], nodes: list[Any],
     ) -> None:
         """Q6: one member had it. Excused: a member that has left or lost its session since, or whose session has moved
-        since without what nodes that were away had for it, as it may have been the one; QoS 2 for one that is at
-        another node now: what was begun at the former one may have arrived, so a session in use does not take it (seed
-        41725); a publisher's node that is gone."""
+        since without what nodes that were away had for it, as it may have been the one; QoS 2 that was begun in a
+        session which then came behind its client, whatever member that was: it may have arrived, so the session in use
+        does not take it (seeds 41725, 46397); a publisher's node that is gone."""
         got = self.by_group[filter, fact.number]
         if got or not fact.qos or not fact.acknowledged or not members or fact.node not in nodes:
             return
-        if fact.qos == 2 and self.was_begun(fact):
+        if fact.qos == 2 and (self.was_begun(fact) or (filter, fact.number) in self.begun_behind):
             return
         for name, (epoch, node) in members.items():
             client = self.roamers[name]
             if (client.group_epoch != epoch or any(at_ns >= fact.at_ns for at_ns, _ in client.moved_without)
-                    or node not in nodes or (fact.qos == 2 and client.at is not node)):
+                    or node not in nodes):
                 return
         raise Broken("Q6", f"no member of {filter} got {fact.number} of {fact.publisher}: {sorted(members)}")
 
@@ -316,6 +339,9 @@ class RoamingNode(MqttNode):
         self.broker.adopt_will = self.adopt_will         # type: ignore[method-assign]
         self.late_came: dict[tuple[str, tuple[int, int]], None] = {}     # (client id, publication) from former nodes
         self.copies_late_ns: list[int] = []              # when it gave up waiting for copies
+        self.onward_late_ns: list[int] = []              # and for nodes that sessions have moved to
+        self._look_at_onwards = self.core._look_at_onwards
+        self.core._look_at_onwards = self.look_at_onwards    # type: ignore[method-assign]
         self._look_at_copies = self.core.copies.look
         self.core.copies.look = self.look_at_copies      # type: ignore[method-assign]
         self.begun: dict[int, None] = {}                 # messages for groups under way to peers that have ended
@@ -324,6 +350,8 @@ class RoamingNode(MqttNode):
         self.core._forget = self.peer_forgotten          # type: ignore[method-assign]
         self._send_onward = self.core.send_onward
         self.core.send_onward = self.send_onward         # type: ignore[method-assign]
+        self._new_ones = self.core.handovers._new_ones
+        self.core.handovers._new_ones = self.joined_behind   # type: ignore[method-assign]
         self._event_came = self.core.handovers.event_came
         self.core.handovers.event_came = self.event_came     # type: ignore[method-assign]
 
@@ -473,6 +501,14 @@ class RoamingNode(MqttNode):
                     self.clients.roamers[queued.client_id].late[number_of(queued.delivery.publication)] = None
         return self._event_came(name, kind, body, now_ns)
 
+    def joined_behind(self, session: ClientSession, moved: list[QueuedDelivery]) -> list[Delivery]:
+        """A session comes into one that is in use, without QoS 2 that was begun."""
+        found = self._new_ones(session, moved)
+        for each in moved:
+            if each.packet_id and each.delivery.qos == 2 and each.delivery.group:
+                self.clients.begun_behind[each.delivery.group, number_of(each.delivery.publication)] = None
+        return found
+
     def peer_restarted(self, peer: FederationPeer, ended: list[str], now_ns: int) -> None:
         """A peer is a new process."""
         self.begun.update(begun_for(peer))
@@ -489,6 +525,13 @@ class RoamingNode(MqttNode):
         self._look_at_copies(timeout_ns, now_ns)
         if self.core.counters["copies_late"] != before:
             self.copies_late_ns.append(now_ns)
+
+    def look_at_onwards(self, now_ns: int) -> None:
+        """The same for what was sent on."""
+        before = self.core.counters["onward_late"]
+        self._look_at_onwards(now_ns)
+        if self.core.counters["onward_late"] != before:
+            self.onward_late_ns.append(now_ns)
 
     def send_onward(self, name: str, kind: int, body: bytes) -> None:
         """A message for a session that has moved from here goes on to its next node."""
@@ -619,6 +662,7 @@ class RoamingClient:
         self.merged_ns = 0                               # when another session of it came into the one in use
         self.in_part: list[RoamingNode] = []             # heirs whose copy was not all, as the former node lived on
         self.is_clean = False
+        self.born_at: RoamingNode | None = None          # the node that began the session, until it moves
         self.life = self.epoch = self.group_epoch = self.moves = 0
         self.moved_without: list[tuple[int, RoamingNode]] = []
         self.last_id = 0
@@ -770,12 +814,18 @@ class RoamingClient:
                     raise node.found("Q10", f"{node.channel.name} adopted an older copy of {self.session} than "
                                             f"{keeper.channel.name} has")
         if not is_newest or self.run.is_live(former):
-            self.run.counts["sessions adopted in part"] += 1
-            self.in_part.append(node)
             self.in_splits += 1
             self.epoch += 1
             self.group_epoch += 1
+            if kept is not None and former is self.born_at and copy.begin != kept.begin:
+                # Of the session before, which a clean start has ended, as this part of the group does not know; so it
+                # is none of the client's (seed 48479).
+                self.run.counts["sessions adopted after a clean start"] += 1
+                return
+            self.run.counts["sessions adopted in part"] += 1
+            self.in_part.append(node)
         self.adopted_ns.append(node.now_ns())
+        self.born_at = None
         self.heirs.append(node)
 
     def adopted_without(self, node: RoamingNode, adoption: Adoption) -> None:
@@ -791,12 +841,14 @@ class RoamingClient:
         self.life += 1
         self.epoch += 1
         self.group_epoch += 1
+        self.born_at = self.at
         self.received_2.clear()
         self.granted.clear()
 
     def moved_from(self, source: RoamingNode, dest: RoamingNode) -> None:
         """Its session has moved. Nodes that were away meanwhile may have something for it at the former node."""
         self.moves += 1
+        self.born_at = None
         if source in self.heirs or source is self.place:
             self.heirs.append(dest)
         if source in self.in_part:
@@ -1106,10 +1158,10 @@ class RoamingClient:
     ) -> None:
         """Q1: what came late to the former node of a session is at the node that has it now, and in its copies, before
         it is acknowledged. Of a message that was published twice, the publication that is acknowledged: the former one
-        may be on its way (seed 30370). Excused: nodes that the one before them did not reach all the time; copies that
-        are late."""
+        may be on its way (seed 30370). Excused: nodes that the one before them did not reach all the time; what was
+        waited for until `ack_timeout_s` since."""
         if (at_ns <= fact.at_ns or not fact.node.awaits(former, fact.at_ns) or not former.sees(node, at_ns)
-                or not fact.qos or former.core.counters["onward_late"] or node.core.counters["copies_late"]):
+                or not fact.qos or any(late_ns >= at_ns for late_ns in (*former.onward_late_ns, *node.copies_late_ns))):
             return
         if (client.name, fact.origin) not in node.late_came:
             raise Broken("Q1", f"{fact.number} of {fact.publisher} was acknowledged before {node.channel.name} had it, "

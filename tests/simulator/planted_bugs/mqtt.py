@@ -153,6 +153,14 @@ def all_raise_numbers(self: FederationCore, peer: Any, item: Any, now_ns: int) -
 served_here = FederationCore._served_here
 
 
+def to_any(self: FederationCore, name: str, item: Any, target: Any, now_ns: int) -> bool:
+    return self._give_on(item, target, None, now_ns)
+
+
+def back_once(self: FederationCore, peer: FederationPeer, item: Any) -> str:
+    return "" if item.is_moved else peer.name
+
+
 def never(self: Any, *asked: Any) -> bool:
     return False
 
@@ -216,7 +224,10 @@ MQTT_SAFEGUARDS = (
           "mqtt-sites"),
     guard("the part for a group goes alone", "plain subscribers get it before what is parked for them",
           FederationCore, "_send_wanted", all_if_a_part, "Q3", "mqtt-sites"),
-    guard("a site without a member gives a message on", "it is dropped there", Sites, "_give_on", never, "Q6",
+    Safeguard("a message for a group that comes back goes to another node", "MQTT", "it goes to any, once",
+              (Patch(FederationCore, "_give_on_again", to_any),
+               Patch(FederationCore, "_chooser", back_once)), "mqtt", "Q6"),
+    guard("a site without a member gives a message on", "it is dropped there", Sites, "give_on", never, "Q6",
           "mqtt-sites"),
     guard("the bridge carries a message to the sites that it names", "all get it", topic_filter, "sites_of", nothing,
           "T3", "mqtt-sites"),

@@ -74,6 +74,7 @@ SESSION_BITS = 61
 LOOKS_PER_RETRY = 4
 MAX_TURNS = 10_000
 MAX_ORIGINS = 10_000
+MAX_RETURNED = 10_000
 STEPS_TO_SILENCE = 2
 """The patience with a peer passes, it is asked, and its patience passes once more."""
 LATE_PART = 4
@@ -152,6 +153,8 @@ class FederationCore:
         self._broker: Broker | None = None
         self._number = 0
         self._turns: dict[Target, GroupTurns] = {}
+        # (origin, number, its group) of messages that came back -> peer -> how often it gave it back.
+        self._returned: dict[tuple[int, int, Target], dict[str, int]] = {}
         self._remembered: SubscriptionTree[str, None] = SubscriptionTree(1_000)
         self._positions: dict[str, tuple[int, int]] = {}  # peers that are forgotten -> where their streams stood
         self._unknown: dict[str, FederationPeer] = {}    # peers that came, and whose tree has not come yet
@@ -1256,22 +1259,55 @@ class FederationCore:
     def _served_here(self, peer: FederationPeer, item: ForwardedMessage, now_ns: int) -> list[Target]:
         """The shared subscriptions of a peer's message that have a member here. It goes to another node, once, for
         those whose last member here has ended; or to the member, if that has moved and no other one is known yet; or
-        back to the peer, which knows more of its own members, and once more of others, than this node does yet."""
+        back to the node that chose this one, which then takes the others first."""
         served = []
         for target in item.targets:
             if self.own.filters.get(f"$share/{target[0]}/{target[1]}") is not None:
                 served.append(target)
                 continue
-            is_back = item.publication.origin == self.incarnation
-            if (not item.is_moved or is_back) and self._give_on(item, target, None, now_ns):
+            is_back = item.is_moved and self._chooses(item.publication, target)
+            if is_back and self._give_on_again(peer.name, item, target, now_ns):
+                continue
+            if not item.is_moved and self._give_on(item, target, None, now_ns):
                 continue
             if self.handovers.sent_late_to_member(peer.name, item.publication, target, now_ns):
                 continue
-            if item.is_moved:
-                self.counters.add("dropped_no_member")
+            if is_back and self.sites.give_on(item.publication, target):
+                continue
+            chooser = "" if is_back else self._chooser(peer, item)
+            if chooser:
+                self._give_to(chooser, item, target, now_ns)
             else:
-                self._give_to(peer.name, item, target, now_ns)
+                self.counters.add("dropped_no_member")
         return served
+
+    def _chooses(self, publication: Publication, target: Target) -> bool:
+        """Whether this node chooses the one that serves a shared subscription: it was published here, or it is of
+        another site and this node has served it."""
+        return publication.origin == self.incarnation or self.sites.has_served(publication, target)
+
+    def _chooser(self, peer: FederationPeer, item: ForwardedMessage) -> str:
+        """The peer that does so; "" if it is not known, or away."""
+        if not item.is_moved:
+            return peer.name
+        for name, known in self.interest_of_peers.peers.items():
+            if known.incarnation == item.publication.origin and self.peers[name].is_up:
+                return name
+        return ""
+
+    def _give_on_again(self, name: str, item: ForwardedMessage, target: Target, now_ns: int) -> bool:
+        """Give a message that came back to another node. One that gave it back has no member, whatever is known of its
+        filters (seeds 46236, 48664), or had none: it is asked a second time if there is no other, and no third time.
+        Returns whether there is one."""
+        key = item.publication.origin, item.publication.number, target
+        found = self._returned.get(key)
+        if found is None:
+            if len(self._returned) >= MAX_RETURNED:
+                del self._returned[next(iter(self._returned))]
+            found = self._returned[key] = {}
+        found[name] = found.get(name, 0) + 1
+        return (self._give_on(item, target, None, now_ns, found)
+                or self._give_on(item, target, None, now_ns, [each for each, times in found.items() if times > 1]))
 
     def _record(self, record: MessageRecord, publication: Publication, now_ns: int) -> None:
         """Record a message of a peer for the archive, under the address of the node where it was published, if that is
@@ -1289,13 +1325,13 @@ class FederationCore:
 
     # --- shared subscriptions -----------------------------------------------------------------------------------------
 
-    def _choose(self, target: Target, here: GroupChoice | None, but: str = "") -> str:
-        """The node that serves a shared subscription now: "" for this one, or for none.
+    def _choose(self, target: Target, here: GroupChoice | None, but: Collection[str] = ()) -> str:
+        """The node that serves a shared subscription now: "" for this one, or for none. but: peers without a member.
 
         By online members; if there are none, by members; if these are at nodes that are away alone, by those.
         """
         found = self.interest_of_peers.tree.members(f"$share/{target[0]}/{target[1]}")
-        counts = [(name, count) for name, count in found.items() if name != but]
+        counts = [(name, count) for name, count in found.items() if name not in but]
         up = [(name, count) for name, count in counts if self.peers[name].is_up]
         if here is not None:
             up.append(("", group_count(here.members, here.online)))
@@ -1313,9 +1349,11 @@ class FederationCore:
             turns = self._turns[target] = GroupTurns()
         return turns.choose(weights)
 
-    def _give_on(self, item: ForwardedMessage, target: Target, here: GroupChoice | None, now_ns: int) -> bool:
+    def _give_on(
+        self, item: ForwardedMessage, target: Target, here: GroupChoice | None, now_ns: int, but: Collection[str] = (),
+    ) -> bool:
         """Give a message to another node, for this shared subscription alone. Returns whether one was chosen."""
-        winner = self._choose(target, here)
+        winner = self._choose(target, here, but)
         if not winner:
             return False
         self._give_to(winner, item, target, now_ns)

@@ -67,7 +67,7 @@ COUNTERS = declare(
     counter("adoptions_late", "Times that sessions were adopted before all peers had sent what they had for them."),
     counter("rerouted", "Messages of a shared subscription given to another node, as it had no member any more."),
     counter("site_messages_sent", "Messages sent to other sites, once for all of them."),
-    counter("given_to_sites", "Messages of other sites for a shared subscription, given on as no member is here."),
+    counter("given_to_sites", "Messages for a shared subscription given to another site, as this one has no member."),
     counter("site_messages_received", "Messages of other sites."),
     counter("site_filters_sent", "Changes of filters sent to other sites."),
     counter("site_trees_sent", "Times that all filters of this site were sent to the others."),

@@ -39,7 +39,7 @@ from jgroups_py.model.counters import Counters
 from jgroups_py.model.errors import WireError
 
 OVERHEAD_BYTES = 100
-MAX_TURNS = MAX_EARLY = 10_000
+MAX_TURNS = MAX_EARLY = MAX_SERVED = 10_000
 MAX_EXPIRY_NS = (1 << 32) * SECOND
 ENDED = GroupCount(0, 0)
 GIVEN_ON = 1 << 61
@@ -148,6 +148,8 @@ class Sites:
         self._tokens: dict[int, tuple[int, int]] = {}    # of messages that are being served
         self._waits: dict[tuple[int, int], int] = {}     # how many of their targets are
         self._served: list[tuple[int, int]] = []
+        # (origin, number, group) of what other brokers here were to serve -> whether another site had given it on.
+        self._chosen_here: dict[tuple[int, int, Target], bool] = {}
         self._digest_ns = now_ns
 
     # --- what the link tells ------------------------------------------------------------------------------------------
@@ -381,21 +383,35 @@ class Sites:
         tokens = []
         for site, filter in frame.targets:
             if site == self.name:
-                token = self._host.serve(publication, split_shared(filter), now_ns)
+                target = split_shared(filter)
+                while len(self._chosen_here) >= MAX_SERVED:
+                    del self._chosen_here[next(iter(self._chosen_here))]
+                self._chosen_here[publication.origin, publication.number, target] = bool(key[0] & GIVEN_ON)
+                token = self._host.serve(publication, target, now_ns)
                 if token:
                     tokens.append(token)
                     self._tokens[token] = key
-                elif token is None and (key[0] & GIVEN_ON or not self._give_on(publication, filter)):
+                elif token is None and not self.give_on(publication, target):
                     self._host.counters.add("dropped_no_member")
         if tokens:
             self._waits[key] = self._waits.get(key, 0) + len(tokens)
         else:
             self._done(key)
 
-    def _give_on(self, publication: Publication, filter: str) -> bool:
-        """Give a message for a group to another site, once: this one was chosen for it, and its last member had just
-        ended (seed 40040). Returns whether there is one with a member. `topics_out` was asked where it was published.
-        """
+    def has_served(self, publication: Publication, target: Target) -> bool:
+        """Whether this node, as the coordinator, has given a message of another site to a broker here, lately."""
+        return (publication.origin, publication.number, target) in self._chosen_here
+
+    def give_on(self, publication: Publication, target: Target) -> bool:
+        """No broker of this site has a member: give a message for a group to another site, once (seeds 40040, 45104).
+        Returns whether there is one with a member. A message of another site: `topics_out` was asked there."""
+        if publication.origin == self._host.incarnation:
+            may_go = self.may_leave(publication.topic)
+        else:
+            may_go = not self._chosen_here.get((publication.origin, publication.number, target), True)
+        return may_go and self._give_to_site(publication, f"$share/{target[0]}/{target[1]}")
+
+    def _give_to_site(self, publication: Publication, filter: str) -> bool:
         found = {site: count for site, count in self._tree.members(filter).items()
                  if self.others[site].takes(publication.topic)}
         if not found:

@@ -17,6 +17,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     ReasonCode,
 )
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
+from jgroups_py.blocks.mqtt.federation.interest import GroupTurns
 from tests.unit.blocks.mqtt.clients import SECOND, Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
 
@@ -389,6 +390,83 @@ def test_a_shared_message_for_a_member_that_is_no_more_comes_back_to_a_member_of
     world.run(3)
     assert member.payloads() == [b"once"]
     assert world.sent("B", "rerouted") == 1
+
+
+def deaf(world: FederationWorld, name: str) -> None:
+    """From now on a node is not told of changes of filters."""
+    world.nodes[name].federation.interest_of_peers.change = lambda name, told: []    # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("former", ["B", "BC"], ids=["one-node", "two-nodes"])
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_shared_message_that_nodes_without_a_member_give_back_goes_to_the_member(former, qos):
+    """Their members have just ended, which A does not know; and they know of none (seeds 46236, 48664)."""
+    world = FederationWorld("ABCD")
+    clients = [world.client(name, f"former-{name}") for name in former]
+    for client in clients:
+        client.subscribe("$share/g/t", qos=2)
+    world.run(0.2)
+    for name in former:
+        deaf(world, name)
+    publisher, member = world.client("A", "pub"), world.client("D", "member")
+    member.subscribe("$share/g/t", qos=2)
+    world.run(0.2)
+    deaf(world, "A")
+    for client in clients:
+        client.disconnect()
+    for number in range(12):
+        publisher.publish("t", b"%d" % number, qos=qos)
+    world.run(3)
+    assert sorted(member.payloads()) == sorted(numbered(0, 12)), "Q6: each message comes to a member, once"
+    assert not any(world.sent(name, "dropped_no_member") for name in "ABCD")
+
+
+def test_a_shared_message_comes_to_a_member_at_a_node_that_has_just_given_it_back():
+    """B has given it back, and has a member before C has given it back, too."""
+    world = FederationWorld("ABC")
+    former = [world.client(name, f"former-{name}") for name in "BC"]
+    for client in former:
+        client.subscribe("$share/g/t", qos=2)
+    publisher, member = world.client("A", "pub"), world.client("B", "member")
+    for name in "BC":                                    # they do not know each other's members
+        deaf(world, name)
+    world.run(0.2)
+    deaf(world, "A")
+    for client in former:
+        client.disconnect()
+    world.run(0.2)
+    hold_back(world, "A", "C", 1)
+    world.nodes["A"].federation._turns["g", "t"] = GroupTurns({"B": 1})
+    publisher.publish("t", b"once", qos=1)
+    world.run(0.2)
+    assert world.sent("B", "rerouted") == 1
+    member.subscribe("$share/g/t", qos=2)
+    world.run(3)
+    assert member.payloads() == [b"once"]
+
+
+def test_a_shared_message_of_an_ended_session_comes_back_to_a_member_without_a_connection():
+    """B gives it to A, which had a member with a connection, but has none any more; B has one without."""
+    world = FederationWorld("AB")
+    offline, ended = world.client("B", "offline", **SESSION), world.client("B", "ended")
+    for client in (offline, ended):
+        client.subscribe("$share/g/t", qos=1)
+    offline.disconnect()
+    publisher, other = world.client("A", "pub"), world.client("A", "other")
+    world.run(0.2)
+    ended.acks = False
+    publisher.publish("t", b"once", qos=1)
+    world.run(0.2)
+    assert ended.payloads() == [b"once"]
+    other.subscribe("$share/g/t", qos=1)
+    world.run(0.2)
+    deaf(world, "B")
+    other.disconnect()
+    ended.disconnect()
+    world.run(0.2)
+    offline.connect(**SESSION)
+    assert offline.payloads() == [b"once"]
+    assert not any(world.sent(name, "dropped_no_member") for name in "AB")
 
 
 def test_what_waits_for_a_nodes_filters_is_in_front_of_the_fence():

@@ -173,6 +173,50 @@ def test_a_shared_message_for_a_site_whose_last_member_has_just_ended_goes_to_an
     assert not any(world.nodes[name].federation.sites.unserved for name in "DEGH")
 
 
+@pytest.mark.parametrize("publishes_at", ["D", "A"], ids=["its-own-site", "another-site"])
+def test_a_shared_message_for_a_broker_whose_last_member_has_just_ended_goes_to_another_site(publishes_at):
+    """The broker that chose it does not know yet that it has ended, and no other one of the site has a member: seed
+    45104, where it was published in that site."""
+    world = SitesWorld("AB", "DE", "GH")
+    former, publisher = world.client("E", "former"), world.client(publishes_at, "pub")
+    former.subscribe("$share/g/t", 2)
+    world.run(1)
+    world.nodes["D"].federation.interest_of_peers.change = lambda name, told: []     # type: ignore[method-assign]
+    former.disconnect()
+    world.run(1)
+    member = world.client("H", "member")
+    if publishes_at == "A":                              # S1 is chosen, as A does not know of the member of S2
+        world.nodes["A"].federation.sites._on_filters = lambda *told: None           # type: ignore[method-assign]
+    member.subscribe("$share/g/t", 2)
+    world.run(1)
+    for number in range(5):
+        publisher.publish("t", b"%d" % number, 2)
+    world.run(1)
+    assert sorted(map(int, payloads(member))) == list(range(5)), "Q6: each message comes to a member, once"
+    assert world.nodes["D"].federation.counters["given_to_sites"] == 5
+    member.unsubscribe("$share/g/t")
+    world.nodes["D"].federation.sites._on_filters = lambda *told: None               # type: ignore[method-assign]
+    world.run(1)
+    publisher.publish("t", b"nobody", 2)
+    world.run(1)
+    assert sum(world.nodes[name].federation.counters["dropped_no_member"] for name in "ABDEGH") == 1, "counted"
+
+
+def test_topics_out_keeps_a_shared_message_in_its_site_whose_last_member_has_just_ended():
+    world = SitesWorld("AB", "DE", rules={"S0": {"topics_out": ("other",)}})
+    former, member = world.client("B", "former"), world.client("E", "member")
+    for client in (former, member):
+        client.subscribe("$share/g/t", 2)
+    publisher = world.client("A", "pub")
+    world.run(1)
+    world.nodes["A"].federation.interest_of_peers.change = lambda name, told: []     # type: ignore[method-assign]
+    former.disconnect()
+    publisher.publish("t", b"1", 2)
+    world.run(1)
+    assert payloads(member) == []
+    assert world.nodes["A"].federation.counters["dropped_no_member"] == 1
+
+
 def test_what_was_served_is_not_served_again_by_a_successor():
     world = SitesWorld("AB", "DE")
     worker = world.client("E", "worker")
