@@ -1298,7 +1298,7 @@ class FederationCore:
     def _give_on_again(self, name: str, item: ForwardedMessage, target: Target, now_ns: int) -> bool:
         """Give a message that came back to another node. One that gave it back has no member, whatever is known of its
         filters (seeds 46236, 48664), or had none: it is asked a second time if there is no other, and no third time.
-        Returns whether there is one."""
+        Not with a message of another site: it would not know who chooses. Returns whether there is one."""
         key = item.publication.origin, item.publication.number, target
         found = self._returned.get(key)
         if found is None:
@@ -1306,8 +1306,10 @@ class FederationCore:
                 del self._returned[next(iter(self._returned))]
             found = self._returned[key] = {}
         found[name] = found.get(name, 0) + 1
-        return (self._give_on(item, target, None, now_ns, found)
-                or self._give_on(item, target, None, now_ns, [each for each, times in found.items() if times > 1]))
+        if self._give_on(item, target, None, now_ns, found):
+            return True
+        twice = [each for each, times in found.items() if times > 1]
+        return item.publication.origin == self.incarnation and self._give_on(item, target, None, now_ns, twice)
 
     def _record(self, record: MessageRecord, publication: Publication, now_ns: int) -> None:
         """Record a message of a peer for the archive, under the address of the node where it was published, if that is
