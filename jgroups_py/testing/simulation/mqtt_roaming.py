@@ -345,8 +345,8 @@ class RoamingNode(MqttNode):
         self._look_at_copies = self.core.copies.look
         self.core.copies.look = self.look_at_copies      # type: ignore[method-assign]
         self.begun: dict[int, None] = {}                 # messages for groups under way to peers that have ended
-        self._restarted, self._forget = self.core._restarted, self.core._forget
-        self.core._restarted = self.peer_restarted       # type: ignore[method-assign]
+        self._restarted, self._forget = self.core.parked.restarted, self.core._forget
+        self.core.parked.restarted = self.peer_restarted     # type: ignore[method-assign]
         self.core._forget = self.peer_forgotten          # type: ignore[method-assign]
         self._send_onward = self.core.send_onward
         self.core.send_onward = self.send_onward         # type: ignore[method-assign]
@@ -442,7 +442,7 @@ class RoamingNode(MqttNode):
         interest = self.core.interest_of_peers.peers
         for name, peer in self.core.peers.items():
             filters: Iterable[str] = interest[name].filters if name in interest else ()
-            if name not in interest or name in self.core._unknown or any(
+            if name not in interest or name in self.core.parked.unknown or any(
                     topic in FILTERS.get(filter, ()) for filter in (*filters, *peer.remembered)):
                 yield name
 

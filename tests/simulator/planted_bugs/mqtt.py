@@ -12,9 +12,11 @@ from jgroups_py.blocks.mqtt.broker.subscription_tree import SubscriptionTree
 from jgroups_py.blocks.mqtt.federation.broker_tables import BrokerTables
 from jgroups_py.blocks.mqtt.federation.copies import SessionCopies
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
+from jgroups_py.blocks.mqtt.federation.group_members import GroupMembers
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
 from jgroups_py.blocks.mqtt.federation.interest import GroupTurns, InterestOfPeers
 from jgroups_py.blocks.mqtt.federation.orphans import Orphans
+from jgroups_py.blocks.mqtt.federation.parked import ParkedMessages
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
 from jgroups_py.blocks.mqtt.federation.sites import OtherSite, Sites
 from jgroups_py.blocks.mqtt.federation.stream import OutgoingStream
@@ -24,7 +26,7 @@ from jgroups_py.testing.simulation import mqtt_roaming as mqtt_roaming
 from tests.simulator.planted_bugs.group import nothing
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
-resend, on_hello, send_message = OutgoingStream.resend, FederationCore._on_hello, FederationCore._send_message
+resend, on_hello, send_message = OutgoingStream.resend, FederationCore._on_hello, FederationCore.send_message
 leave, join, detach = Handovers._leave, Handovers._join, Broker._detach
 put = Sites._put
 deliver, route, change = ClientSession.deliver, Router.deliver, InterestOfPeers.change
@@ -74,7 +76,7 @@ def always_with_will(self: Broker, connection: Any, now_ns: int, with_will: bool
     detach(self, connection, now_ns, True)
 
 
-def here_or_nowhere(self: FederationCore, target: Any, here: Any, but: str = "") -> str:
+def here_or_nowhere(self: GroupMembers, target: Any, here: Any, but: str = "") -> str:
     return ""
 
 
@@ -145,19 +147,19 @@ def guard(
     return Safeguard(name, "MQTT", left, (Patch(owner, method, without),), profile, breaks)
 
 
-def all_raise_numbers(self: FederationCore, peer: Any, item: Any, now_ns: int) -> Any:
-    self._note(item.publication)
+def all_raise_numbers(self: GroupMembers, peer: Any, item: Any, now_ns: int) -> Any:
+    self._host._note(item.publication)               # type: ignore[attr-defined]
     return served_here(self, peer, item, now_ns)
 
 
-served_here = FederationCore._served_here
+served_here = GroupMembers.served_here
 
 
-def to_any(self: FederationCore, name: str, item: Any, target: Any, now_ns: int) -> bool:
-    return self._give_on(item, target, None, now_ns)
+def to_any(self: GroupMembers, name: str, item: Any, target: Any, now_ns: int) -> bool:
+    return self.give_on(item, target, None, now_ns)
 
 
-def back_once(self: FederationCore, peer: FederationPeer, item: Any) -> str:
+def back_once(self: GroupMembers, peer: FederationPeer, item: Any) -> str:
     return "" if item.is_moved else peer.name
 
 
@@ -165,7 +167,7 @@ def never(self: Any, *asked: Any) -> bool:
     return False
 
 
-def all_if_a_part(self: FederationCore, peer: Any, event: Any, now_ns: int) -> Any:
+def all_if_a_part(self: ParkedMessages, peer: Any, event: Any, now_ns: int) -> Any:
     if self._is_wanted(peer, event.item):
         peer.stream.accept_again(event)
         return None
@@ -177,7 +179,7 @@ MQTT_SAFEGUARDS = (
           all_has_arrived, "Q1"),
     guard("a stream goes on where it stood", "each PeerHello begins it again", FederationCore, "_on_hello",
           each_hello_begins_again, "Q10"),
-    guard("acknowledgements wait for peers", "PUBACK and PUBREC follow at once", FederationCore, "_send_message",
+    guard("acknowledgements wait for peers", "PUBACK and PUBREC follow at once", FederationCore, "send_message",
           nothing_waits, "Q1"),
     guard("filters go to a peer that comes", "it gets changes alone", FederationCore, "_send_tree", nothing, "Q14"),
     guard("changes of filters are applied", "they are counted as known", InterestOfPeers, "change", any_number, "Q14"),
@@ -185,7 +187,7 @@ MQTT_SAFEGUARDS = (
           "Q5"),
     guard("one node serves a shared subscription", "every node does that gets the message", Router, "deliver",
           all_groups, "Q6"),
-    guard("members at other nodes are members", "a node chooses its own alone", FederationCore, "_choose",
+    guard("members at other nodes are members", "a node chooses its own alone", GroupMembers, "choose",
           here_or_nowhere, "Q6"),
     guard("nodes take turns with shared subscriptions", "the first one always serves them", GroupTurns, "choose",
           the_first_one, "Q7"),
@@ -213,8 +215,8 @@ MQTT_SAFEGUARDS = (
     guard("a peer's publishers wait for the copies here", "its events are acknowledged at once", FederationPeer,
           "ack_next", all_is_acknowledged, "Q1"),
     guard("sessions of a node that has ended are adopted", "they stay copies", Orphans, "_decide", nothing, "Q10"),
-    guard("messages for groups raise no number of their origin", "the highest of all counts", FederationCore,
-          "_served_here", all_raise_numbers, "Q10"),
+    guard("messages for groups raise no number of their origin", "the highest of all counts", GroupMembers,
+          "served_here", all_raise_numbers, "Q10"),
     guard("a session comes from here if the asking node waits for it too", "it goes to that node", Handovers,
           "is_coming", never, "Q10"),
     guard("CONNECT waits handover_s at most", "it waits for the former node", Handovers, "look", nothing, "Q11"),
@@ -223,10 +225,10 @@ MQTT_SAFEGUARDS = (
     guard("a message names the sites that want it", "it is for all sites", Sites, "_put", for_all_sites, "Q5",
           "mqtt-sites"),
     guard("the part for a group goes alone", "plain subscribers get it before what is parked for them",
-          FederationCore, "_send_wanted", all_if_a_part, "Q3", "mqtt-sites"),
+          ParkedMessages, "_send_wanted", all_if_a_part, "Q3", "mqtt-sites"),
     Safeguard("a message for a group that comes back goes to another node", "MQTT", "it goes to any, once",
-              (Patch(FederationCore, "_give_on_again", to_any),
-               Patch(FederationCore, "_chooser", back_once)), "mqtt", "Q6"),
+              (Patch(GroupMembers, "_give_on_again", to_any),
+               Patch(GroupMembers, "_chooser", back_once)), "mqtt", "Q6"),
     guard("a site without a member gives a message on", "it is dropped there", Sites, "give_on", never, "Q6",
           "mqtt-sites"),
     guard("the bridge carries a message to the sites that it names", "all get it", topic_filter, "sites_of", nothing,

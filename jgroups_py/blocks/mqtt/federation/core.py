@@ -5,6 +5,7 @@
     handover.py   sessions that move                sites.py   other sites, over RELAY
     site_rules.py what may cross between them
     copies.py     copies of sessions                orphans.py sessions of nodes that have ended
+    group_members.py  who serves a shared subscription  parked.py  what is kept for peers that come anew
 
 A publish of a client goes once to each node with a match, by the stream of that node; interest goes to all nodes when a
 filter gets its first subscriber or loses its last. What came from a peer goes to no other, but for shared
@@ -23,12 +24,11 @@ from jgroups_py.blocks.mqtt.broker.options import AckWhen, WhenFull
 from jgroups_py.blocks.mqtt.broker.ports import NOWHERE, Forwarding, GroupChoice
 from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
 from jgroups_py.blocks.mqtt.broker.session import ClientSession
-from jgroups_py.blocks.mqtt.broker.subscription_tree import SubscriptionTree
 from jgroups_py.blocks.mqtt.federation.broker_tables import BrokerTables, SendToMember
 from jgroups_py.blocks.mqtt.federation.copies import SessionCopies
+from jgroups_py.blocks.mqtt.federation.group_members import GroupMembers
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
 from jgroups_py.blocks.mqtt.federation.interest import (
-    GroupTurns,
     InterestOfPeers,
     OwnInterest,
     group_count,
@@ -37,6 +37,7 @@ from jgroups_py.blocks.mqtt.federation.interest import (
 from jgroups_py.blocks.mqtt.federation.message_record import MessageRecord
 from jgroups_py.blocks.mqtt.federation.options import COUNTERS, FederationOptions, federation_counters
 from jgroups_py.blocks.mqtt.federation.orphans import Orphans
+from jgroups_py.blocks.mqtt.federation.parked import ParkedMessages
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer, HeldPeerAck
 from jgroups_py.blocks.mqtt.federation.sites import SendToSites, Sites
 from jgroups_py.blocks.mqtt.federation.stream import PeerEvent, control_event, message_event
@@ -72,9 +73,7 @@ from jgroups_py.model.errors import WireError
 
 SESSION_BITS = 61
 LOOKS_PER_RETRY = 4
-MAX_TURNS = 10_000
 MAX_ORIGINS = 10_000
-MAX_RETURNED = 10_000
 STEPS_TO_SILENCE = 2
 """The patience with a peer passes, it is asked, and its patience passes once more."""
 LATE_PART = 4
@@ -144,6 +143,8 @@ class FederationCore:
         self.copies = SessionCopies(self, options.session_copies)
         self.orphans = Orphans(self, self.copies, self.handovers, options.adopt_s)
         self.sites = Sites(self, now_ns)
+        self.groups = GroupMembers(self)
+        self.parked = ParkedMessages(self)
         self._fences: list[RouteFence | OrphanFence] = []
         self.release: Callable[[int, int], None] = lambda token, now_ns: self.broker.release(token, now_ns)
         self.record: MessageRecord | None = None         # the link's, if the group has an archive
@@ -152,12 +153,7 @@ class FederationCore:
         self._rng = rng
         self._broker: Broker | None = None
         self._number = 0
-        self._turns: dict[Target, GroupTurns] = {}
-        # (origin, number, its group) of messages that came back -> peer -> how often it gave it back.
-        self._returned: dict[tuple[int, int, Target], dict[str, int]] = {}
-        self._remembered: SubscriptionTree[str, None] = SubscriptionTree(1_000)
         self._positions: dict[str, tuple[int, int]] = {}  # peers that are forgotten -> where their streams stood
-        self._unknown: dict[str, FederationPeer] = {}    # peers that came, and whose tree has not come yet
         self._tokens: dict[int, int] = {}                # token -> for how much it waits
         self._last: _LastForwarding | None = None        # until frames are sent
         self.shares_tokens = True                        # messages may have the same token, see ports.Forwarding
@@ -212,15 +208,15 @@ class FederationCore:
         if self.record is not None:
             self.record.sent(publication, now_ns)
         matches = self.interest_of_peers.tree.match(publication.topic)
-        if not (matches.shared or self._remembered.size or self._unknown or self.sites.others):
+        if not (matches.shared or self.parked.remembered.size or self.parked.unknown or self.sites.others):
             return self._publish_plain(publication, matches.plain, now_ns) if matches.plain else NOWHERE
-        plain = {name: None for name, _ in matches.plain if name not in self._unknown}
+        plain = {name: None for name, _ in matches.plain if name not in self.parked.unknown}
         nodes: dict[str, list[Target]] = {name: [] for name in plain}
         elsewhere: dict[Target, None] = {}
         here = {(each.group, each.filter): each for each in groups}
         for match in matches.shared:
             target = match.group, match.filter
-            winner = "" if target in served else self._choose(target, here.get(target))
+            winner = "" if target in served else self.groups.choose(target, here.get(target))
             if winner:
                 elsewhere[target] = None
                 nodes.setdefault(winner, []).append(target)
@@ -233,13 +229,8 @@ class FederationCore:
                 if bytes_once is None:
                     bytes_once = message_event(ForwardedMessage(publication), now_ns)
                 event = PeerEvent(bytes_once.data, bytes_once.item)
-            self._send_message(self.peers[name], event, token)
-        if len(self._remembered) and publication.qos:
-            for name, _ in self._remembered.match(publication.topic).plain:
-                if name not in plain and name not in self._unknown:
-                    self._park(self.peers[name], message_event(ForwardedMessage(publication), now_ns), is_new=True)
-        for peer in self._unknown.values():
-            self._ask_later(peer, message_event(ForwardedMessage(publication), now_ns), token)
+            self.send_message(self.peers[name], event, token)
+        self.parked.published(publication, plain, token, now_ns)
         in_site = (*here, *served, *((match.group, match.filter) for match in matches.shared))
         sites = self.sites.send(publication, in_site, token, now_ns)
         if token:
@@ -251,7 +242,7 @@ class FederationCore:
 
     def _publish_plain(self, publication: Publication, wanting: PlainMatches, now_ns: int) -> Forwarding:
         """The common case: plain subscribers at some peers, and nothing to decide."""
-        qos, token, send, peers = publication.qos, 0, self._send_message, self.peers
+        qos, token, send, peers = publication.qos, 0, self.send_message, self.peers
         forwarding = self._forwarding(publication.publisher, wanting, qos > 0)
         if qos:
             token = forwarding.token
@@ -300,9 +291,8 @@ class FederationCore:
 
     def move(self, publication: Publication, group: str, filter: str, now_ns: int) -> bool:
         """See ports.Federation."""
-        own = self.own.filters.get(f"$share/{group}/{filter}")
-        here = None if own is None else GroupChoice(group, filter, own.members, own.online)
-        return self._give_on(ForwardedMessage(publication), (group, filter), here, now_ns)
+        target = group, filter
+        return self.groups.give_on(ForwardedMessage(publication), target, self.groups.here(target), now_ns)
 
     def connecting(self, client_id: str, clean_start: bool, now_ns: int) -> bool:
         """See ports.Federation."""
@@ -406,7 +396,7 @@ class FederationCore:
         """Whether a session may come although its node has ended."""
         return self.copies.is_on
 
-    # --- what handovers ask (federation_handover.HandoverHost) --------------------------------------------------------
+    # --- what handovers ask (handover.HandoverHost) --------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -493,13 +483,12 @@ class FederationCore:
 
     def serve(self, publication: Publication, target: Target, now_ns: int) -> int | None:
         """A message of another site, to a member of a shared subscription anywhere in this one."""
-        own = self.own.filters.get(f"$share/{target[0]}/{target[1]}")
-        here = None if own is None else GroupChoice(*target, own.members, own.online)
-        winner = self._choose(target, here)
+        here = self.groups.here(target)
+        winner = self.groups.choose(target, here)
         if winner:
             token = self._new_token()
             item = ForwardedMessage(publication, (target,), shared_only=True)
-            self._send_message(self.peers[winner], message_event(item, now_ns), token)
+            self.send_message(self.peers[winner], message_event(item, now_ns), token)
             self._tokens[token] -= 1
             if self._tokens[token]:
                 return token
@@ -528,7 +517,7 @@ class FederationCore:
             if name != self.options.name:
                 known = self.peers.get(name)
                 if known is None:
-                    known = self.peers[name] = FederationPeer(name, self._new_session(), self._settle)
+                    known = self.peers[name] = FederationPeer(name, self.new_session(), self._settle)
                     known.in_session, known.in_next = self._positions.pop(name, (0, 1))
                 if not known.is_up:
                     self._came(known, handle, now_ns)
@@ -680,7 +669,7 @@ class FederationCore:
             peer.former_incarnation, peer.incarnation = peer.incarnation or peer.former_incarnation, 0
         peer.handle, peer.is_welcomed = handle, False
         peer.came(now_ns, self._patience_ns)
-        self._unknown[peer.name] = peer
+        self.parked.unknown[peer.name] = peer
         self._want_tree(peer, now_ns)
         self._hello(peer, now_ns)
         self._send_tree(peer)
@@ -694,7 +683,7 @@ class FederationCore:
         peer.went_ns = now_ns
         peer.silent_since_ns = peer.asked_silent_ns = 0
         peer.tree_due_ns = 0
-        self._decide(peer)
+        self.parked.decide(peer)
         self.copies.peer_went(peer.name)
         self.handovers.peer_went(peer.name, now_ns)
         peer.stream.release_tokens()
@@ -703,7 +692,7 @@ class FederationCore:
         peer.stream.queued_bytes = 0
         for event in queued:
             if event.item is not None and event.item.targets:
-                left = self._reroute(event.item, now_ns)
+                left = self.groups.reroute(event.item, now_ns)
                 if left is None:
                     peer.stream.give_up([event], "rerouted")
                     continue
@@ -721,11 +710,11 @@ class FederationCore:
         del self.peers[peer.name]
         self.copies.forget_owner(peer.name)
         self.interest_of_peers.forget(peer.name)
-        self._clear_remembered(peer)
+        self.parked.clear_remembered(peer)
         for event in events:
             item = event.item
             if item is not None and item.targets and (item.publication.qos == 1 or id(event) not in sent):
-                item = self._reroute(item, now_ns)
+                item = self.groups.reroute(item, now_ns)
                 if item is None:
                     peer.stream.give_up([event], "rerouted")
                     continue
@@ -743,7 +732,7 @@ class FederationCore:
                 self._forget(peer, now_ns)
             return
         if peer.remembered and now_ns - peer.restarted_ns >= keep_ns:
-            self._clear_remembered(peer)
+            self.parked.clear_remembered(peer)
             self.counters.add("dropped_unclaimed", peer.stream.give_up(peer.parked, "unclaimed"))
             peer.parked.clear()
             peer.parked_bytes = 0
@@ -799,10 +788,10 @@ class FederationCore:
                 number += 1
                 token, event.token = event.token, 0
                 self._settle(token)
-        self._not_awaited(peer, number)
+        self.not_awaited(peer, number)
         self._stir()
 
-    def _not_awaited(self, peer: FederationPeer, number: int = 1) -> None:
+    def not_awaited(self, peer: FederationPeer, number: int = 1) -> None:
         if self.broker.options.ack is not AckWhen.PEERS:
             return                                       # no acknowledgement waits for any peer
         peer.unawaited += number
@@ -882,16 +871,16 @@ class FederationCore:
         if added is None:
             self._want_tree(peer, now_ns)
         else:
-            self._unpark(peer, added, now_ns)
+            self.parked.unpark(peer, added, now_ns)
 
     def _on_tree(self, peer: FederationPeer, frame: InterestTree, now_ns: int) -> None:
         before = self._filters_incarnation(peer)
         _, ended = self.interest_of_peers.replace(peer.name, frame)
         peer.tree_due_ns = 0
         if before and before != frame.incarnation:
-            self._restarted(peer, plain_filters(ended), now_ns)
-        self._unpark(peer, [filter for filter, _ in frame.filters], now_ns)
-        self._decide(peer)                               # these are the newest
+            self.parked.restarted(peer, plain_filters(ended), now_ns)
+        self.parked.unpark(peer, [filter for filter, _ in frame.filters], now_ns)
+        self.parked.decide(peer)                               # these are the newest
         if peer.is_welcomed and peer.incarnation != frame.incarnation:
             peer.is_welcomed = False
         if not peer.is_welcomed:
@@ -907,149 +896,9 @@ class FederationCore:
     def _on_want_tree(self, peer: FederationPeer, frame: WantTree, now_ns: int) -> None:
         self._send_tree(peer)
 
-    # --- a peer that is a new process ---------------------------------------------------------------------------------
-
-    def _restarted(self, peer: FederationPeer, ended: list[str], now_ns: int) -> None:
-        """Its sessions are gone. Their subscribers may come back soon: what they would have got is kept for them."""
-        self.counters.add("peer_restarts")
-        peer.restarted_ns = now_ns
-        for filter in ended:
-            peer.remembered[filter] = None
-            self._remembered.subscribe(filter, peer.name, None)
-        sent = {id(event) for event in peer.stream.under_way}
-        events = peer.stream.take_all()
-        peer.stream.begin_again(self._new_session())
-        peer.is_welcomed, peer.resume_at = False, 0
-        for event in events:
-            item = event.item
-            if item is None:
-                if id(event) in sent:
-                    peer.stream.give_up([event], "restarted")
-                else:
-                    peer.stream.accept_again(event)      # of a handover, or a copy: for the new process, see _came
-                continue
-            if item.targets:
-                if id(event) in sent and item.publication.qos != 1:
-                    # A member there may have had it, so no other one gets it.
-                    self.counters.add("dropped_begun", len(item.targets))
-                    item = None if item.shared_only else ForwardedMessage(item.publication)
-                else:
-                    item = self._reroute(item, now_ns)
-                if item is None:
-                    peer.stream.give_up([event], "rerouted")
-                    continue
-                event = PeerEvent(message_event(item, now_ns).data, item, event.token)
-            rest = self._send_wanted(peer, event, now_ns)
-            if rest is not None:
-                self._park(peer, rest, is_new=False)
-
-    def _is_wanted(self, peer: FederationPeer, item: ForwardedMessage) -> bool:
-        if not item.shared_only and self.interest_of_peers.wants(peer.name, item.publication.topic):
-            return True
-        return any(self.interest_of_peers.count(peer.name, *target) for target in item.targets)
-
-    def _send_wanted(self, peer: FederationPeer, event: PeerEvent, now_ns: int) -> PeerEvent | None:
-        """Put back into the stream what a new process wants of a message that was for the former one. Returns what it
-        does not want, or not yet. What shared subscriptions are to get goes alone, if there is no plain one for it yet:
-        a plain one may be set before the message is there, and what is parked for that comes first (seed 11112)."""
-        item = event.item
-        assert item is not None, "a message"
-        wanted = tuple(target for target in item.targets if self.interest_of_peers.count(peer.name, *target))
-        if (not item.shared_only and self.interest_of_peers.wants(peer.name, item.publication.topic)) or (
-                item.shared_only and wanted):
-            peer.stream.accept_again(event)
-            return None
-        if not wanted:
-            return event
-        sent = message_event(attrs.evolve(item, targets=wanted, shared_only=True), now_ns)
-        sent.token, event.token = event.token, 0
-        peer.stream.accept(sent)
-        return message_event(
-            attrs.evolve(item, targets=tuple(each for each in item.targets if each not in wanted)), now_ns)
-
-    def _is_remembered(self, peer: FederationPeer, topic: str) -> bool:
-        return bool(peer.remembered) and any(name == peer.name for name, _ in self._remembered.match(topic).plain)
-
-    def _park(self, peer: FederationPeer, event: PeerEvent, is_new: bool) -> None:
-        """Keep a message until a filter is set for it, or for `keep_peer_s`. No acknowledgement waits for it."""
-        assert event.item is not None, "messages are parked"
-        if is_new:
-            peer.stream.accepted += 1
-        if event.token:
-            token, event.token = event.token, 0
-            self._settle(token)
-        self.counters.add("parked")
-        peer.parked.append(event)
-        peer.parked_bytes += event.size
-        while peer.parked and peer.size > self.options.queue_bytes:
-            oldest = peer.parked.popleft()
-            peer.parked_bytes -= oldest.size
-            self.counters.add("dropped_queue_full", peer.stream.give_up([oldest], "queue_full"))
-
-    def _ask_later(self, peer: FederationPeer, event: PeerEvent, token: int) -> None:
-        """Keep a message for a peer that has just come, in order, until its tree says whether the peer wants it."""
-        if token and peer.is_awaited:
-            event.token = token
-            self._tokens[token] += 1
-        elif token:
-            self._not_awaited(peer)
-        peer.undecided.append(event)
-        peer.undecided_bytes += event.size
-        while peer.undecided_bytes > self.options.queue_bytes:
-            oldest = peer.undecided.popleft()
-            peer.undecided_bytes -= oldest.size
-            if oldest.item is None:
-                peer.stream.accept(oldest)
-                continue
-            self.counters.add("dropped_queue_full")
-            if oldest.token:
-                self._settle(oldest.token)
-
-    def _decide(self, peer: FederationPeer) -> None:
-        """Its tree has come, or it has gone before."""
-        if self._unknown.pop(peer.name, None) is None:
-            return
-        events, peer.undecided, peer.undecided_bytes = peer.undecided, type(peer.undecided)(), 0
-        fences = sum(event.item is None for event in events)
-        for event in events:
-            if event.item is None:
-                fences -= 1
-                peer.stream.accept(event)
-                continue
-            token, event.token = event.token, 0
-            # In front of a fence it may be for a session that the peer has handed over since, with its filters.
-            if fences or self._is_wanted(peer, event.item):
-                self._send_message(peer, event, token)
-            elif event.item.publication.qos and self._is_remembered(peer, event.item.publication.topic):
-                self._park(peer, event, is_new=True)
-            if token:
-                self._settle(token)
-
-    def _unpark(self, peer: FederationPeer, added: Iterable[str], now_ns: int) -> None:
-        if not peer.parked and not peer.remembered:
-            return
-        for filter in added:
-            if filter in peer.remembered:
-                del peer.remembered[filter]
-                self._remembered.unsubscribe(filter, peer.name)
-        events, peer.parked = peer.parked, type(peer.parked)()
-        peer.parked_bytes = 0
-        for event in events:
-            rest = self._send_wanted(peer, event, now_ns)
-            if rest is None:
-                self.counters.add("unparked")
-            else:
-                peer.parked.append(rest)
-                peer.parked_bytes += rest.size
-
-    def _clear_remembered(self, peer: FederationPeer) -> None:
-        for filter in peer.remembered:
-            self._remembered.unsubscribe(filter, peer.name)
-        peer.remembered.clear()
-
     # --- messages to peers --------------------------------------------------------------------------------------------
 
-    def _send_message(self, peer: FederationPeer, event: PeerEvent, token: int) -> None:
+    def send_message(self, peer: FederationPeer, event: PeerEvent, token: int) -> None:
         stream, item = peer.stream, event.item
         assert item is not None, "a message"
         if not peer.is_up and not item.publication.qos:
@@ -1065,7 +914,7 @@ class FederationCore:
                 event.token = token
                 self._tokens[token] += 1
             elif peer.is_up:
-                self._not_awaited(peer)
+                self.not_awaited(peer)
         if size + peer.parked_bytes > self._queue_bytes:
             self._full(peer, token)
 
@@ -1075,7 +924,7 @@ class FederationCore:
         if policy is WhenFull.DISCONNECT:
             self.copies.peer_went(peer.name)
             self.counters.add("dropped_disconnected", peer.stream.give_up(peer.stream.take_all(), "disconnected"))
-            peer.stream.begin_again(self._new_session())
+            peer.stream.begin_again(self.new_session())
             peer.is_cut, peer.is_welcomed, peer.resume_at = True, False, 0
             return                                       # copies there are made again when it answers
         if policy is WhenFull.BLOCK:
@@ -1164,7 +1013,7 @@ class FederationCore:
                     if publication is None:
                         item = read_message(data[begin:end], now_ns, topics)
                         publication, shared_only = item.publication, item.shared_only
-                        targets = self._served_here(peer, item, now_ns)
+                        targets = self.groups.served_here(peer, item, now_ns)
                     messages += 1
                     if record is not None and (not shared_only
                                                or publication.number > self._recorded.get(publication.origin, 0)):
@@ -1177,7 +1026,7 @@ class FederationCore:
                         elif number > known_number:
                             seen[publication.origin] = number
                         is_wanted = deliver(publication, targets, now_ns)
-                    else:                                # `_served_here` counts those that have no member here
+                    else:                                # `served_here` counts those that have no member here
                         is_wanted = True
                         if targets:
                             deliver(publication, targets, now_ns, True)
@@ -1256,61 +1105,6 @@ class FederationCore:
     def _on_site_served(self, peer: FederationPeer, frame: SiteServed, now_ns: int) -> None:
         self.sites.served(frame)
 
-    def _served_here(self, peer: FederationPeer, item: ForwardedMessage, now_ns: int) -> list[Target]:
-        """The shared subscriptions of a peer's message that have a member here. It goes to another node, once, for
-        those whose last member here has ended; or to the member, if that has moved and no other one is known yet; or
-        back to the node that chose this one, which then takes the others first."""
-        served = []
-        for target in item.targets:
-            if self.own.filters.get(f"$share/{target[0]}/{target[1]}") is not None:
-                served.append(target)
-                continue
-            is_back = item.is_moved and self._chooses(item.publication, target)
-            if is_back and self._give_on_again(peer.name, item, target, now_ns):
-                continue
-            if not item.is_moved and self._give_on(item, target, None, now_ns):
-                continue
-            if self.handovers.sent_late_to_member(peer.name, item.publication, target, now_ns):
-                continue
-            if is_back and self.sites.give_on(item.publication, target):
-                continue
-            chooser = "" if is_back else self._chooser(peer, item)
-            if chooser:
-                self._give_to(chooser, item, target, now_ns)
-            else:
-                self.counters.add("dropped_no_member")
-        return served
-
-    def _chooses(self, publication: Publication, target: Target) -> bool:
-        """Whether this node chooses the one that serves a shared subscription: it was published here, or it is of
-        another site and this node has served it."""
-        return publication.origin == self.incarnation or self.sites.has_served(publication, target)
-
-    def _chooser(self, peer: FederationPeer, item: ForwardedMessage) -> str:
-        """The peer that does so; "" if it is not known, or away."""
-        if not item.is_moved:
-            return peer.name
-        for name, known in self.interest_of_peers.peers.items():
-            if known.incarnation == item.publication.origin and self.peers[name].is_up:
-                return name
-        return ""
-
-    def _give_on_again(self, name: str, item: ForwardedMessage, target: Target, now_ns: int) -> bool:
-        """Give a message that came back to another node. One that gave it back has no member, whatever is known of its
-        filters (seeds 46236, 48664), or had none: it is asked a second time if there is no other, and no third time.
-        Not with a message of another site: it would not know who chooses. Returns whether there is one."""
-        key = item.publication.origin, item.publication.number, target
-        found = self._returned.get(key)
-        if found is None:
-            if len(self._returned) >= MAX_RETURNED:
-                del self._returned[next(iter(self._returned))]
-            found = self._returned[key] = {}
-        found[name] = found.get(name, 0) + 1
-        if self._give_on(item, target, None, now_ns, found):
-            return True
-        twice = [each for each, times in found.items() if times > 1]
-        return item.publication.origin == self.incarnation and self._give_on(item, target, None, now_ns, twice)
-
     def _record(self, record: MessageRecord, publication: Publication, now_ns: int) -> None:
         """Record a message of a peer for the archive, under the address of the node where it was published, if that is
         known."""
@@ -1324,76 +1118,6 @@ class FederationCore:
         """The highest number of each origin, for sessions that move. Not of what came for a shared subscription alone:
         another node may have given it on, so it is in no order with what its origin sends (seed 30657)."""
         _note_number(self.seen, publication)
-
-    # --- shared subscriptions -----------------------------------------------------------------------------------------
-
-    def _choose(self, target: Target, here: GroupChoice | None, but: Collection[str] = ()) -> str:
-        """The node that serves a shared subscription now: "" for this one, or for none. but: peers without a member.
-
-        By online members; if there are none, by members; if these are at nodes that are away alone, by those.
-        """
-        found = self.interest_of_peers.tree.members(f"$share/{target[0]}/{target[1]}")
-        counts = [(name, count) for name, count in found.items() if name not in but]
-        up = [(name, count) for name, count in counts if self.peers[name].is_up]
-        if here is not None:
-            up.append(("", group_count(here.members, here.online)))
-        weights = [(name, count.online) for name, count in up if count.online]
-        if not weights:
-            weights = [(name, count.members) for name, count in up]
-        if not weights:
-            weights = [(name, count.members) for name, count in counts]
-        if len(weights) < 2:
-            return weights[0][0] if weights else ""
-        turns = self._turns.get(target)
-        if turns is None:
-            if len(self._turns) >= MAX_TURNS:
-                del self._turns[next(iter(self._turns))]
-            turns = self._turns[target] = GroupTurns()
-        return turns.choose(weights)
-
-    def _give_on(
-        self, item: ForwardedMessage, target: Target, here: GroupChoice | None, now_ns: int, but: Collection[str] = (),
-    ) -> bool:
-        """Give a message to another node, for this shared subscription alone. Returns whether one was chosen."""
-        winner = self._choose(target, here, but)
-        if not winner:
-            return False
-        self._give_to(winner, item, target, now_ns)
-        return True
-
-    def _give_to(self, name: str, item: ForwardedMessage, target: Target, now_ns: int) -> None:
-        """Give a message to another node, for one shared subscription alone."""
-        self.counters.add("rerouted")
-        moved = ForwardedMessage(item.publication, (target,), shared_only=True, is_moved=True)
-        self._send_message(self.peers[name], message_event(moved, now_ns), 0)
-
-    def _reroute(self, item: ForwardedMessage, now_ns: int) -> ForwardedMessage | None:
-        """Serve the shared subscriptions of a message that was not sent elsewhere, where that is possible. Returns what
-        is left of it, None if nothing is."""
-        left = []
-        for target in item.targets:
-            own = self.own.filters.get(f"$share/{target[0]}/{target[1]}")
-            here = None if own is None else GroupChoice(*target, own.members, own.online)
-            winner = self._choose_up(target, here)
-            if winner is None:
-                left.append(target)
-            elif winner:
-                self._give_to(winner, item, target, now_ns)
-            else:
-                self.counters.add("rerouted")
-                self.broker.deliver(item.publication, (target,), now_ns, shared_only=True)
-        if len(left) == len(item.targets):
-            return item
-        if not left and item.shared_only:
-            return None
-        return ForwardedMessage(item.publication, tuple(left), item.shared_only, item.is_moved)
-
-    def _choose_up(self, target: Target, here: GroupChoice | None) -> str | None:
-        """As `_choose`, of nodes that are up; None: there is none."""
-        winner = self._choose(target, here)
-        if not winner:
-            return "" if here is not None else None
-        return winner if self.peers[winner].is_up else None
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 
@@ -1412,7 +1136,8 @@ class FederationCore:
         """A frame for a peer, or for all that are up (None)."""
         self._outputs.append(SendToPeer(name, encode_frame(frame)))
 
-    def _new_session(self) -> int:
+    def new_session(self) -> int:
+        """The number of a stream to a peer."""
         return self._rng.getrandbits(SESSION_BITS) | 1
 
     def _new_token(self) -> int:

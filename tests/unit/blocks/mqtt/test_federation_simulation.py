@@ -12,6 +12,7 @@ import pytest
 
 from jgroups_py.blocks.mqtt.codec.packets import Packet, PubAckPacket, PubCompPacket, PublishPacket, PubRecPacket
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
+from jgroups_py.blocks.mqtt.federation.parked import ParkedMessages
 from jgroups_py.blocks.mqtt.federation.stream import OutgoingStream
 from tests.unit.blocks.mqtt.clients import SECOND, V5, Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld, Node
@@ -295,7 +296,7 @@ def forgetful_hello(original: Any) -> Any:
 @pytest.mark.parametrize(("owner", "method", "make", "rule"), [
     (OutgoingStream, "resend", lossy_welcome, "Q1"),
     (FederationCore, "_on_hello", forgetful_hello, "Q2"),
-    (FederationCore, "_ask_later", lambda original: lambda *arguments: None, "Q1"),
+    (ParkedMessages, "ask_later", lambda original: lambda *arguments: None, "Q1"),
     (FederationCore, "_on_digest", lambda original: lambda *arguments: None, ""),
 ])
 def test_the_checkers_notice(monkeypatch, owner, method, make, rule):

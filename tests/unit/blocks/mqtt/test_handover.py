@@ -436,7 +436,7 @@ def test_a_shared_message_comes_to_a_member_at_a_node_that_has_just_given_it_bac
         client.disconnect()
     world.run(0.2)
     hold_back(world, "A", "C", 1)
-    world.nodes["A"].federation._turns["g", "t"] = GroupTurns({"B": 1})
+    world.nodes["A"].federation.groups.turns["g", "t"] = GroupTurns({"B": 1})
     publisher.publish("t", b"once", qos=1)
     world.run(0.2)
     assert world.sent("B", "rerouted") == 1
