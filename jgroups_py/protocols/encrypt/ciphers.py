@@ -139,9 +139,9 @@ class FrameWriter:
         line = self._lines.get((stream, key.id))
         if line is None or counter >= line[0]:
             line = self._new_line(stream, key, counter)
-        _, seal, head_start, nonce_start = line
+        _, seal, start, nonce_start = line
         count = COUNTER.pack(counter)
-        head = head_start + count
+        head = start + count
         text = b"".join(parts) if prover is None else prover(stream, counter, head, parts)
         return [head, seal(nonce_start + count, text, head)]
 
