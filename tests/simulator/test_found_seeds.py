@@ -96,6 +96,8 @@ FOUND = (
     ("mqtt", 45573, "Q6: (checker) what was under way to a node that had ended was demanded before that was given up"),
     ("mqtt", 46397, "Q6: (checker) QoS 2 begun for a later member, whose session then came behind its client"),
     ("mqtt", 48479, "Q6: (checker) a copy of the session before, adopted after a clean start, was the client's"),
+    ("mqtt", 60292, "Q10: a node that had waited in vain for a session told the next one that there is none"),
+    ("mqtt", 62061, "Q10: the same; the session came behind the new one then, and QoS 2 was in both"),
     ("tokens", 11, "K3: frames of a sender that was forgotten and proved itself again within 5 s opened twice"),
     ("tokens", 16, "L: a member that was refused once stayed out while others were challenged"),
     ("attacker", 2020, "L: a recorded unicast between two others had another place taken for its sender's"),

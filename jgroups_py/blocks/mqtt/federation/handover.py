@@ -386,6 +386,9 @@ class Handovers:
         if arriving is not None:
             # First all that comes, then on to the next one.
             arriving.waits, arriving.then = False, owner
+            if client_id not in broker.sessions:
+                # Whether there is one is not known here, so it is not told while that node waits (seed 60292).
+                arriving.until_ns = now_ns + self._patience_ns
             broker.refuse_claimed(client_id, now_ns)
             broker.take_connection(client_id, now_ns)
             return

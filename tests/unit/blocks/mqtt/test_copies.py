@@ -636,3 +636,24 @@ def test_a_session_that_has_stayed_at_its_node_is_found_at_the_one_that_had_clai
     w.run(3)
     assert client.go(w, "B").session_present
     assert client.payloads() == numbered(0, 3)
+
+
+@pytest.mark.parametrize("first_has_copy", [True, False])
+def test_a_session_is_found_though_the_node_between_has_waited_in_vain_for_its_own(first_has_copy):
+    """It cannot say that there is none: that the session's node has ended is known only after `handover_s`."""
+    w = world("ABCD")
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "A", 3)
+    keeper = keeper_of(w)
+    others = [name for name in "BCD" if name != keeper]
+    first, second = (keeper, others[0]) if first_has_copy else others
+    w.detect_ns = 6 * SECOND
+    w.crash("A")
+    assert client.go(w, first, wait=3) is None
+    assert client.go(w, second, wait=2.5) is None
+    w.run(2)
+    assert client.answer(ConnAckPacket).session_present
+    assert client.payloads() == numbered(0, 3)
+    w.run(10)
+    assert sessions(w, "me") == ["A", second]            # that of A is as it ended
