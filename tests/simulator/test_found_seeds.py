@@ -90,6 +90,8 @@ FOUND = (
     ("mqtt", 46575, "Q1: (checker) of a message published twice, the other publication counted as taken over"),
     ("mqtt", 47817, "Q10: a session that went on before it had come gave QoS 2 a packet id that the client had"),
     ("mqtt", 48977, "Q9: (checker) the will of an old copy was to be published, though there was a DISCONNECT"),
+    ("mqtt", 60371, "Q9: (checker) an old copy's will that had moved to the will's node counted as that node's own"),
+    ("mqtt", 62400, "Q9: (checker) a will counted as cancelled that went to another node with its session"),
     ("mqtt", 46236, "Q6: a message for a group that a node gave back was given to that node again, and dropped"),
     ("mqtt", 48664, "Q6: the same"),
     ("mqtt-sites", 45104, "Q6: a message for a group was dropped in its own site, though another one had a member"),

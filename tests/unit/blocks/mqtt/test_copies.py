@@ -322,6 +322,30 @@ def test_a_will_that_waits_moves_with_its_session(returns):
         assert watcher.payloads() == [b"gone"] * (not returns)
 
 
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_will_that_has_moved_comes_back_with_the_copy(returns):
+    """The node that had the session, and has given it away, adopts it (seed 62400)."""
+    w = world("AB")
+    watcher = w.client("A", "watcher")
+    watcher.subscribe("will", 1)
+    w.client("A", "me", clean_start=False, session_expiry_interval=1_000,
+             will=Will("will", b"gone", 1, properties=Properties(will_delay_interval=6)))
+    w.run(0.5)
+    w.split("A", "B")
+    w.run(2)
+    w.heal()
+    w.run(2)
+    assert sessions(w, "me") == ["B"]
+    w.crash("B")
+    w.run(2.5)
+    assert "me" in w.nodes["A"].broker.sessions
+    assert watcher.payloads() == []
+    if returns:
+        assert Roaming(w.nodes["A"], "me", Client.DEFAULT).go(w, "A").session_present
+    w.run(8)
+    assert watcher.payloads() == [b"gone"] * (not returns)
+
+
 def test_the_will_of_a_client_without_a_session_is_published_too():
     w = world("AB")
     watcher = w.client("B", "watcher")
