@@ -60,6 +60,18 @@ def test_a_will_is_cancelled_by_its_client_and_not_by_a_move_of_its_session(had_
     assert fact.will.is_cancelled is (had_client or waits)
 
 
+def test_a_will_is_not_cancelled_by_a_move_of_the_session_before():
+    """The move has taken long; meanwhile the client has begun another session at the former node (seed 62594)."""
+    run = RoamingRun(1)
+    home, other = node(run), node(run, had_client=True)
+    client = RoamingClient(run, "me")
+    fact = client.wills[id(home), 4] = lost(run, home)
+    home.broker.sessions["me"].will = WILL
+    client.moved_from(home, other)
+    assert fact.will is not None
+    assert not fact.will.is_cancelled
+
+
 def publish(fact: RoutedMessage, at: Any) -> None:
     assert fact.will is not None
     fact.routed_ns.append(0)

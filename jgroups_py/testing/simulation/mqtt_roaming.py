@@ -425,6 +425,11 @@ class RoamingNode(MqttNode):
                 made.of_copy[self] = None
         self._adopt_will(client_id, will, now_ns, left_ns)
 
+    def has_will(self, client_id: str, number: int) -> bool:
+        """Whether a will waits here for its delay."""
+        session = self.broker.sessions.get(client_id)
+        return session is not None and session.will is not None and int(session.will.payload) == number
+
     def withdraw_will(self, client_id: str) -> None:
         """The will of a copy that waits here will not be published: the session comes from another node."""
         session = self.broker.sessions.get(client_id)
@@ -888,6 +893,8 @@ class RoamingClient:
         for (of_node, connection), will in self.wills.items() if is_back else ():
             if (source is self.at and connection == self.connection) or connection in source.broker._claiming:
                 continue                                 # it has gone back there meanwhile, or had (seed 584)
+            if source.has_will(self.name, will.number):
+                continue                                 # of a session that was begun there since (seed 62594)
             if of_node == id(source) and will.will is not None and not will.routed:
                 will.will.is_cancelled = True            # it was there in time for its delay
         for node in self.run.homes.values():
