@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from jgroups_py.model.errors import ConfigError
+from jgroups_py.runtime.http import server as http_server
 from jgroups_py.runtime.http.messages import HttpAnswer, HttpRequest, plain_answer
 from jgroups_py.runtime.http.server import YOUNG_SECONDS, HttpLimits, HttpServer
 
@@ -144,8 +145,9 @@ def test_a_connection_beyond_the_limit_takes_the_place_of_the_one_that_is_idle_f
     serve(test, connections=3)
 
 
-def test_a_probe_among_many_connections_that_come_at_once_is_answered():
+def test_a_probe_among_many_connections_that_come_at_once_is_answered(monkeypatch):
     async def test(server: HttpServer) -> None:
+        monkeypatch.setattr(http_server, "YOUNG_SECONDS", 60.0)          # all of them are, on a busy machine too
         waiting = [await connect(server)]
         crowd = [asyncio.create_task(connect(server)) for _ in range(100)]
         waiting += [await asyncio.create_task(connect(server))]
@@ -153,11 +155,13 @@ def test_a_probe_among_many_connections_that_come_at_once_is_answered():
             writer.write(HEALTH)
             assert (await read_answer(reader))[0] == b"HTTP/1.1 200 OK", "it was ended for those that came behind it"
         assert len(server._clients) > 50, "all of them came at once"
-        await asyncio.sleep(1.5 * YOUNG_SECONDS)
+        waiting += await asyncio.gather(*crowd)
+        monkeypatch.setattr(http_server, "YOUNG_SECONDS", 0.0)
         waiting += [await connect(server)]
-        await asyncio.sleep(0.05)
+        waiting[-1][1].write(HEALTH)
+        assert (await read_answer(waiting[-1][0]))[0] == b"HTTP/1.1 200 OK"
         assert len(server._clients) <= 8, "once they are not young any more they are ended for a new one"
-        for _, writer in (*waiting, *await asyncio.gather(*crowd)):
+        for _, writer in waiting:
             writer.close()
     serve(test, connections=8)
 
