@@ -44,7 +44,7 @@ def sender(sends: SendQueue) -> Callable[..., None]:
         return SimpleNamespace(sends=sends)
 
     channel: Any = SimpleNamespace(
-        _status=ChannelStatus(intake=sends.intake), connection=connection, send_timeout=5.0,
+        _status=ChannelStatus(intake=sends.intake), connection=connection, send_timeout=5.0, _observer=None,
         _checked_parts=lambda dest, payload, flags, headers, topic: (dest, payload, flags, headers or ()))
     return lambda dest, payload, **options: JChannel.send(channel, dest, payload, **options)
 
