@@ -14,6 +14,8 @@ import grpc
 
 from benchmarks.coordination_peers.clients import ETCD, KINDS, Locks
 from benchmarks.coordination_peers.member import FOUNDERS
+from jgroups_py.cli.demo.mqtt import free_ports
+from jgroups_py.cli.process_group import free_udp_port
 
 ROOT = Path(__file__).parents[2]
 START_S = 60.0
@@ -82,7 +84,7 @@ class OurStore(Store):
     def __init__(self, ttl_s: float, expire: str) -> None:
         super().__init__(Path(), "", ttl_s)
         self.expire = expire
-        self.mcast_port = free_ports(1, socket.SOCK_DGRAM)[0]
+        self.mcast_port = free_udp_port()
         self.cluster = f"peers-{os.getpid()}-{self.mcast_port}"
 
     @property
@@ -105,7 +107,36 @@ class OurStore(Store):
             hear(server, "ready")
 
 
-class EtcdStore(Store):
+class LedStore(Store):
+    """One with a leader, which its clients use: the shortest way. clients: the ports for these."""
+
+    def __init__(self, folder: Path, disk: str, ttl_s: float) -> None:
+        super().__init__(folder, disk, ttl_s)
+        self.clients: list[int] = []
+        self._place = ""
+
+    @property
+    def place(self) -> str:
+        """See Store."""
+        return self._place
+
+    def await_leader(self) -> None:
+        """Until there is one: its `place`."""
+        ends = time.monotonic() + START_S
+        while time.monotonic() < ends:
+            for port in self.clients:
+                if self.leads(port):
+                    self._place = f"127.0.0.1:{port}"
+                    return
+            time.sleep(0.1)
+        raise RuntimeError(f"{self.kind} has no leader after {START_S:g} s; its output is in {self.folder}")
+
+    def leads(self, port: int) -> bool:
+        """Whether the server with this port for clients answers, as the leader."""
+        raise NotImplementedError
+
+
+class EtcdStore(LedStore):
     """etcd, with the defaults for heartbeats and elections."""
 
     kind = "etcd"
@@ -124,33 +155,22 @@ class EtcdStore(Store):
                 "--advertise-client-urls", own, "--listen-peer-urls", its, "--initial-advertise-peer-urls", its,
                 "--initial-cluster", cluster, "--initial-cluster-token", str(self.folder), "--logger", "zap",
                 "--log-level", "error"], self.folder / f"{name}.log"))
-        self._place = f"127.0.0.1:{self.leader()}"
+        self.await_leader()
 
-    @property
-    def place(self) -> str:
-        """The leader's: the shortest way."""
-        return self._place
-
-    def leader(self) -> int:
-        """Its port for clients, once there is one."""
-        ends = time.monotonic() + START_S
-        while time.monotonic() < ends:
-            for port in self.clients:
-                with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-                    ask = channel.unary_unary("/etcdserverpb.Maintenance/Status",
-                                              request_serializer=ETCD["Nothing"].SerializeToString,
-                                              response_deserializer=ETCD["Status"].FromString)
-                    try:
-                        status = ask(ETCD["Nothing"](), timeout=2)
-                    except grpc.RpcError:
-                        continue
-                if status.leader and status.leader == status.header.member_id:
-                    return port
-            time.sleep(0.1)
-        raise RuntimeError(f"etcd has no leader after {START_S:g} s; its output is in {self.folder}")
+    def leads(self, port: int) -> bool:
+        """See LedStore."""
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            ask = channel.unary_unary("/etcdserverpb.Maintenance/Status",
+                                      request_serializer=ETCD["Nothing"].SerializeToString,
+                                      response_deserializer=ETCD["Status"].FromString)
+            try:
+                status = ask(ETCD["Nothing"](), timeout=2)
+            except grpc.RpcError:
+                return False
+        return bool(status.leader and status.leader == status.header.member_id)
 
 
-class ZooKeeperStore(Store):
+class ZooKeeperStore(LedStore):
     """ZooKeeper; the snapshots and the log of transactions are in one folder, the log is forced to it."""
 
     kind = "zookeeper"
@@ -173,27 +193,16 @@ class ZooKeeperStore(Store):
             self.servers.append(quiet([
                 "java", f"-Xms{HEAP}", f"-Xmx{HEAP}", "-cp", str(ZOOKEEPER_JAR),
                 "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config)], self.folder / f"{at + 1}.log"))
-        self._place = f"127.0.0.1:{self.leader()}"
+        self.await_leader()
 
-    @property
-    def place(self) -> str:
-        """The leader's."""
-        return self._place
-
-    def leader(self) -> int:
-        """Its port for clients, once there is one."""
-        ends = time.monotonic() + START_S
-        while time.monotonic() < ends:
-            for port in self.clients:
-                try:
-                    with socket.create_connection(("127.0.0.1", port), 2) as connection:
-                        connection.sendall(b"srvr")
-                        if b"Mode: leader" in connection.makefile("rb").read():
-                            return port
-                except OSError:
-                    continue
-            time.sleep(0.1)
-        raise RuntimeError(f"ZooKeeper has no leader after {START_S:g} s; its output is in {self.folder}")
+    def leads(self, port: int) -> bool:
+        """See LedStore."""
+        try:
+            with socket.create_connection(("127.0.0.1", port), 2) as connection:
+                connection.sendall(b"srvr")
+                return b"Mode: leader" in connection.makefile("rb").read()
+        except OSError:
+            return False
 
 
 def quiet(command: list[str], log: Path) -> subprocess.Popen[str]:
@@ -209,14 +218,3 @@ def hear(process: subprocess.Popen[str], word: str) -> None:
     line = process.stdout.readline()
     if line.strip() != word:
         raise RuntimeError(f"{word!r} was expected of process {process.pid}, not {line!r}")
-
-
-def free_ports(number: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> list[int]:
-    """So many that nobody has now."""
-    sockets = [socket.socket(socket.AF_INET, kind) for _ in range(number)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
