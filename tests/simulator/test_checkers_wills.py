@@ -31,7 +31,7 @@ def node(run: RoamingRun, had_client: bool = False, waits: bool = False) -> Any:
     session = SimpleNamespace(had_client=had_client, will=None)
     made.broker = SimpleNamespace(_claims={"me": None} if waits else {}, _claiming={}, sessions={"me": session})
 
-    def adopt_will(client_id: str, will: Will, now_ns: int, left_ns: int) -> None:
+    def adopt_will(client_id: str, will: Will, now_ns: int, left_ns: int, of_copy: bool) -> None:
         session.will = will
 
     def withdraw(client_id: str) -> None:

@@ -93,6 +93,7 @@ FOUND = (
     ("mqtt", 60371, "Q9: (checker) an old copy's will that had moved to the will's node counted as that node's own"),
     ("mqtt", 62400, "Q9: (checker) a will counted as cancelled that went to another node with its session"),
     ("mqtt", 62594, "Q9: (checker) a will counted as cancelled by a late move of the session before its own"),
+    ("mqtt", 65078, "Q9: the will of one part of a split group was withdrawn when the session of the other part came"),
     ("mqtt", 46236, "Q6: a message for a group that a node gave back was given to that node again, and dropped"),
     ("mqtt", 48664, "Q6: the same"),
     ("mqtt-sites", 45104, "Q6: a message for a group was dropped in its own site, though another one had a member"),

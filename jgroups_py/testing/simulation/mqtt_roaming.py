@@ -410,7 +410,7 @@ class RoamingNode(MqttNode):
                 self.clients.roamers[client_id].adopted_without(self, adoption)
         self._complete(adoption, now_ns)
 
-    def adopt_will(self, client_id: str, will: Will, now_ns: int, left_ns: int) -> None:
+    def adopt_will(self, client_id: str, will: Will, now_ns: int, left_ns: int, of_copy: bool = False) -> None:
         """The will of a connection that ended with its node, or came with its session."""
         made = self.clients.facts[int(will.payload)].will
         assert made is not None, "wills are of connections"
@@ -423,7 +423,7 @@ class RoamingNode(MqttNode):
             if self.moving_from in made.of_copy:
                 del made.of_copy[self.moving_from]
                 made.of_copy[self] = None
-        self._adopt_will(client_id, will, now_ns, left_ns)
+        self._adopt_will(client_id, will, now_ns, left_ns, of_copy)
 
     def has_will(self, client_id: str, number: int) -> bool:
         """Whether a will waits here for its delay."""

@@ -360,7 +360,8 @@ class Orphans:
             if copy.will is not None:
                 will, copy.will = copy.will, None
                 delay_ns = (will.properties.will_delay_interval or 0) * SECOND
-                self._host.broker.adopt_will(client_id, will, now_ns, left_ns=delay_ns - copy.away_ns(now_ns))
+                self._host.broker.adopt_will(
+                    client_id, will, now_ns, left_ns=delay_ns - copy.away_ns(now_ns), of_copy=True)
             if not copy.expiry_s:
                 self._copies.here.pop(client_id, None)
         lasting = {client_id: found for client_id, found in sessions.items() if found[1].expiry_s}

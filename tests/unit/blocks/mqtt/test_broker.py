@@ -33,7 +33,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     UnsubscribePacket,
     Will,
 )
-from tests.unit.blocks.mqtt.clients import V3, V5, Bench, Client
+from tests.unit.blocks.mqtt.clients import SECOND, V3, V5, Bench, Client
 
 BOTH = pytest.mark.parametrize("version", [V3, V5])
 
@@ -194,6 +194,36 @@ def test_3_1_3_2_2_a_session_that_ends_before_the_delay_publishes_the_will(expir
     assert watcher.payloads() == [b"gone"]
     bench.wait(20)
     assert not watcher.messages
+
+
+@pytest.mark.parametrize("order", [(3, 8), (8, 3)])
+def test_of_two_wills_that_come_from_other_nodes_one_waits_and_the_other_comes_at_once(order):
+    """Parts of a split group had the client one after the other, so its session here is joined of both."""
+    bench = Bench()
+    watcher = bench.client("w")
+    watcher.subscribe("will", 2)
+    bench.broker.adopt("a", 100, [], bench.now_ns)
+    for left_s in order:
+        bench.broker.withdraw_adopted_will("a")              # of a copy: there is none
+        bench.broker.adopt_will("a", Will("will", b"%d" % left_s, 1), bench.now_ns, left_ns=left_s * SECOND)
+    bench.settle()
+    assert watcher.payloads() == [b"3"]
+    bench.wait(7.9)
+    assert not watcher.messages
+    bench.wait(0.1)
+    assert watcher.payloads() == [b"8"]
+
+
+@pytest.mark.parametrize("of_copy", [False, True])
+def test_only_the_will_of_a_copy_is_withdrawn(of_copy):
+    bench = Bench()
+    watcher = bench.client("w")
+    watcher.subscribe("will", 2)
+    bench.broker.adopt("a", 100, [], bench.now_ns)
+    bench.broker.adopt_will("a", Will("will", b"gone", 1), bench.now_ns, left_ns=SECOND, of_copy=of_copy)
+    bench.broker.withdraw_adopted_will("a")
+    bench.wait(2)
+    assert watcher.payloads() == [b"gone"] * (not of_copy)
 
 
 @BOTH
