@@ -20,7 +20,7 @@ import attrs
 import jgroups_py as jg
 from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
-from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, Output, SendAcks, SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, MoreToSend, Output, SendAcks, SendPacket, SendPublish
 from jgroups_py.blocks.mqtt.broker.publication import Publication
 from jgroups_py.blocks.mqtt.codec.decoder import Decoder
 from jgroups_py.blocks.mqtt.codec.packets import (
@@ -374,7 +374,9 @@ class MqttNode(jg.Receiver):
                     break
                 for output in outputs:
                     client = self.connections.get(output.connection)
-                    if client is not None:
+                    if isinstance(output, MoreToSend):   # the client reads, so there is room at once
+                        self.broker.write_ready(output.connection, self.now_ns())
+                    elif client is not None:
                         client.take(output)
         except Broken as broken:
             self.run.broken = self.run.broken or broken

@@ -280,8 +280,11 @@ class RoamingRun(MqttRun):
         """Q7, at rest: publish for each shared subscription, then count how many messages each session got."""
         publisher = self.roamers[min(self.roamers)]
         if not self.is_fairness_asked:
-            if not publisher.is_accepted:                # what it sends before CONNACK it sends again (seed 40107)
-                raise Broken("Q11", f"{publisher.name} waits for CONNACK")
+            for client in self.roamers.values():
+                # What the publisher sends before CONNACK it sends again (seed 40107); members that are not connected
+                # get nothing while others are (seed 67404).
+                if not client.is_accepted:
+                    raise Broken("Q11", f"{client.name} waits for CONNACK")
             self.is_fairness_asked = True
             for filter, topics in SHARED.items():
                 members = self.members_of(filter, nodes)
@@ -341,6 +344,8 @@ class RoamingNode(MqttNode):
         self.broker.adopt_will = self.adopt_will         # type: ignore[method-assign]
         self._withdraw_will = self.broker.withdraw_adopted_will
         self.broker.withdraw_adopted_will = self.withdraw_will       # type: ignore[method-assign]
+        self._forget_copy = self.broker.forget_copy
+        self.broker.forget_copy = self.forget_copy       # type: ignore[method-assign]
         self.moving_from: RoamingNode | None = None      # while a session comes from there
         self.late_came: dict[tuple[str, tuple[int, int]], None] = {}     # (client id, publication) from former nodes
         self.copies_late_ns: list[int] = []              # when it gave up waiting for copies
@@ -424,6 +429,14 @@ class RoamingNode(MqttNode):
                 del made.of_copy[self.moving_from]
                 made.of_copy[self] = None
         self._adopt_will(client_id, will, now_ns, left_ns, of_copy)
+
+    def forget_copy(self, client_id: str, now_ns: int) -> None:
+        """The session stays where it was, and what came here for it is due there, by the publisher (seed 65380)."""
+        client = self.clients.roamers[client_id]
+        for fact in self.clients.facts.values():
+            if client.place is not None and fact.due.get((client_id, client.epoch)) is self:
+                fact.due[client_id, client.epoch] = client.place
+        self._forget_copy(client_id, now_ns)
 
     def has_will(self, client_id: str, number: int) -> bool:
         """Whether a will waits here for its delay."""
