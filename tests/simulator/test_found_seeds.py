@@ -97,6 +97,7 @@ FOUND = (
     ("mqtt", 65380, "Q1: (checker) what a copy had that was dropped was due there, not where the session stayed"),
     ("mqtt", 67404, "Q7: (checker) shares were counted before a member had its CONNACK"),
     ("mqtt", 67405, "Q10: (profile) no transport took what the broker had left for later, so a session stood still"),
+    ("mqtt", 67665, "Q10: a node said that there is no session though the node with its copy had not answered yet"),
     ("mqtt", 46236, "Q6: a message for a group that a node gave back was given to that node again, and dropped"),
     ("mqtt", 48664, "Q6: the same"),
     ("mqtt-sites", 45104, "Q6: a message for a group was dropped in its own site, though another one had a member"),

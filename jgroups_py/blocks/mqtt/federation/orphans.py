@@ -78,7 +78,7 @@ class OrphansHost(CopiesHost, Protocol):
 @attrs.define(eq=False)
 class EndedNode:
     """What is known of the copies of the sessions of a node that has ended. told: peer -> client id -> its copy there;
-    missing: peers that have not told all; is_decided: it is known who adopts what."""
+    missing: peers that have not told all; is_decided: it is known who adopts what, as far as was told in time."""
 
     name: str
     at_ns: int
@@ -134,6 +134,8 @@ class Orphans:
             for other in self.ended.values():
                 other.missing.pop(name, None)
                 other.told.pop(name, None)
+                if other.is_decided:
+                    self._ask_for_all(other, now_ns)
             for adoption in self.adoptions.values():
                 adoption.missing.pop(name, None)
         self.look(now_ns)
@@ -169,7 +171,7 @@ class Orphans:
     def is_awaited(self, client_id: str, name: str) -> bool:
         """Whether a session of a node that has ended may come yet: another node has a copy, or it is not known yet."""
         node = self.ended.get(name)
-        return node is not None and (not node.is_decided or node.best(client_id) is not None)
+        return node is not None and (not node.is_decided or bool(node.missing) or node.best(client_id) is not None)
 
     def claimed(self, client_id: str, name: str, claim: int, now_ns: int) -> None:
         """A client has connected here whose session was at a node that has ended: ask for it, once it is known where
@@ -243,7 +245,7 @@ class Orphans:
             self._host.peer_keeps(peer)
             return
         node = self.ended.get(name)
-        if node is None or node.is_decided:
+        if node is None or (node.is_decided and peer not in node.missing):
             if len(self._early) >= MAX_EARLY:
                 del self._early[next(iter(self._early))]
             _, known = self._early.pop((peer, name), (0, {}))
@@ -252,6 +254,8 @@ class Orphans:
         node.told[peer] = {**node.told.get(peer, {}), **copies}
         if is_last:
             node.missing.pop(peer, None)
+            if node.is_decided:
+                self._ask_for_all(node, now_ns)
             self.look(now_ns)
 
     # --- who adopts what ----------------------------------------------------------------------------------------------
@@ -290,6 +294,9 @@ class Orphans:
             adopted.setdefault(of_node, {})[client_id] = claim, copy
         for of_node, sessions in adopted.items():
             self._adopt(of_node, sessions, now_ns)
+        self._ask_for_all(node, now_ns)
+
+    def _ask_for_all(self, node: EndedNode, now_ns: int) -> None:
         for client_id, claim in self._handovers.waiting_for(node.name):
             self._ask(node, client_id, claim, now_ns)
 
@@ -304,8 +311,11 @@ class Orphans:
         return not node.told[me][owner.client_id].is_owners or owner.node in self._host.names_up()
 
     def _ask(self, node: EndedNode, client_id: str, claim: int, now_ns: int) -> None:
-        """For a session that this node has claimed."""
+        """For a session that this node has claimed. If there is no copy, but some have not told which they have, those
+        are waited for, as long as a handover may take (seed 67665)."""
         best = node.best(client_id)
+        if best is None and node.missing:
+            return
         if best is None:
             self._handovers.nothing_comes(client_id, claim, node.name, now_ns)
         elif best == self._host.name:

@@ -681,3 +681,25 @@ def test_a_session_is_found_though_the_node_between_has_waited_in_vain_for_its_o
     assert client.payloads() == numbered(0, 3)
     w.run(10)
     assert sessions(w, "me") == ["A", second]            # that of A is as it ended
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["it-answers-late", "it-ends-too"])
+def test_a_node_whose_answer_is_missing_may_have_the_copy(ends):
+    """Which copies there are is decided after `adopt_s`; that there is none only all can tell, until `handover_s`."""
+    w = world("ABC")
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "A", 3)
+    keeper = keeper_of(w)
+    home, = set("BC") - {keeper}
+    hold_back(w, keeper, home, 3.5)
+    w.crash("A")
+    assert client.go(w, home, wait=3) is None
+    if ends:
+        w.crash(keeper)
+        w.run(0.7)
+        assert client.answer(ConnAckPacket).session_present is False, "nobody is left that may have it"
+    else:
+        w.run(1)
+        assert client.answer(ConnAckPacket).session_present
+        assert client.payloads() == numbered(0, 3)
