@@ -114,10 +114,12 @@ class HandoverHost(Protocol):
 
 @attrs.define(eq=False)
 class ArrivingPart:
-    """What has come of a session from one node. is_offered: it has one; after a split two nodes may."""
+    """What has come of a session from one node. is_offered: it has one; after a split two nodes may. is_away: that node
+    has gone since, and is not waited for; if it was only cut off, the rest comes when it is back."""
 
     queued: list[QueuedDelivery] = attrs.field(factory=list)
     is_offered: bool = False
+    is_away: bool = False
 
 
 @attrs.define(eq=False)
@@ -131,6 +133,11 @@ class ArrivingSession:
     parts: dict[tuple[int, str], ArrivingPart] = attrs.field(factory=dict)
     is_copy: bool = False
     then: SessionOwner | None = None
+
+    @property
+    def is_all_away(self) -> bool:
+        """Whether nobody sends anything of it, as far as is known."""
+        return all(part.is_away for part in self.parts.values())
 
 
 @attrs.define(eq=False)
@@ -186,8 +193,10 @@ class Handovers:
         is_present = before is not None and self._host.is_present(before.node, before.life)
         has_source = before is not None and before.node != me and (
             is_present or self._host.is_orphan_awaited(client_id, before.node))
-        if clean_start or (under_way is None and not has_source):
+        if clean_start:
             self.arriving.pop(client_id, None)
+            return False
+        if not has_source and (under_way is None or under_way.is_all_away):
             return False
         if under_way is None:
             under_way = self.arriving[client_id] = ArrivingSession(0, True)
@@ -232,7 +241,9 @@ class Handovers:
         """Nothing more comes from it, and nothing goes to it."""
         # With copies orphans.py says which of its sessions still come, and from where.
         for client_id, arriving in list(self.arriving.items()) if not self._host.has_copies else ():
-            self._no_more(client_id, arriving, [part for part in arriving.parts if part[1] == name], now_ns)
+            for claim, source in list(arriving.parts):
+                if source == name:
+                    self.nothing_comes(client_id, claim, name, now_ns)
         for client_id, leaving in list(self.leaving.items()):
             leaving.missing.pop(name, None)
             if leaving.dest == name:
@@ -321,9 +332,15 @@ class Handovers:
         parts.setdefault((claim, name), ArrivingPart())
 
     def nothing_comes(self, client_id: str, claim: int, former: str, now_ns: int) -> None:
-        """There is no copy of what a former node had."""
+        """A former node has gone, and no other has a copy. What it has offered may come yet (seed 67732)."""
         arriving = self.arriving.get(client_id)
-        if arriving is not None:
+        part = None if arriving is None else arriving.parts.get((claim, former))
+        if arriving is None or part is None:
+            return
+        part.is_away = part.is_offered
+        if part.is_away:
+            self._proceed_without_those_away(client_id, arriving, now_ns)
+        else:
             self._no_more(client_id, arriving, [(claim, former)], now_ns)
 
     def hand_on(self, owner: SessionOwner, now_ns: int) -> None:
@@ -386,11 +403,14 @@ class Handovers:
         if arriving is not None:
             # First all that comes, then on to the next one.
             arriving.waits, arriving.then = False, owner
-            if client_id not in broker.sessions:
-                # Whether there is one is not known here, so it is not told while that node waits (seed 60292).
-                arriving.until_ns = now_ns + self._patience_ns
+            # Whether there is one is not known here, so it is not told while that node waits (seed 60292). What comes
+            # of one that is here may be right behind this word of its next owner, after a cut (seed 67732).
+            patience_ns = self._patience_ns if client_id not in broker.sessions else self._patience_ns // 5
+            arriving.until_ns = max(arriving.until_ns, now_ns + patience_ns)
             broker.refuse_claimed(client_id, now_ns)
             broker.take_connection(client_id, now_ns)
+            if arriving.is_all_away:
+                self._proceed(client_id, arriving, now_ns)
             return
         self._stay(client_id)
         if owner.node not in self._host.names_up():
@@ -547,7 +567,12 @@ class Handovers:
         """Nothing comes of these any more."""
         for part in parts:
             arriving.parts.pop(part, None)
-        if parts and not arriving.parts:
+        if parts:
+            self._proceed_without_those_away(client_id, arriving, now_ns)
+
+    def _proceed_without_those_away(self, client_id: str, arriving: ArrivingSession, now_ns: int) -> None:
+        """Unless somebody else still sends something, or that was done before."""
+        if arriving.is_all_away and (not arriving.parts or arriving.waits or arriving.then is not None):
             self._proceed(client_id, arriving, now_ns)
 
     def _join(

@@ -15,6 +15,8 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     PubRecPacket,
     PubRelPacket,
     ReasonCode,
+    SubscribePacket,
+    Subscription,
 )
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
 from jgroups_py.blocks.mqtt.federation.interest import GroupTurns
@@ -615,3 +617,32 @@ def test_without_the_fence_messages_are_lost(monkeypatch):
         wander(range(20))
 
 
+
+
+@pytest.mark.parametrize("copies", [0, 1])
+def test_what_a_node_had_sent_of_a_session_before_it_was_cut_off_comes_when_it_is_back(copies):
+    """The client does not wait for it."""
+    world = FederationWorld("ABC", session_copies=copies)
+    client = roaming(world, "A", "me")
+    client.send(SubscribePacket(1, (Subscription("a/b", 1),)))
+    world.run(0.2)
+    client.disconnect()
+    publisher = world.client("A", "publisher")
+    for number in range(3):
+        publisher.publish("a/b", b"%d" % number, qos=1)
+    world.run(0.2)
+    if copies:                                           # an old one that nobody finds
+        for node in world.nodes.values():
+            node.federation.copies.here.clear()
+    hold_back(world, "C", "A", 1)                        # A waits until C knows that the session moves
+    assert client.go(world, "B", 0.1) is None
+    hold_back(world, "A", "B", 9)
+    world.run(1.2)
+    assert sessions(world, "me") == ["B"], "A has sent it"
+    world.split("A", "BC")
+    world.run(1)
+    assert client.answer(ConnAckPacket).session_present, "it had been offered"
+    assert client.payloads() == []
+    world.heal()
+    world.run(10)
+    assert client.payloads() == numbered(0, 3)
