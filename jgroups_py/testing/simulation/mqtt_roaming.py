@@ -41,7 +41,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     Will,
 )
 from jgroups_py.blocks.mqtt.federation.copy_bytes import SessionCopy, read_delivery
-from jgroups_py.blocks.mqtt.federation.orphans import Adoption
+from jgroups_py.blocks.mqtt.federation.orphans import Adoption, EndedNode
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved
 from jgroups_py.blocks.mqtt.federation.wire import EventKind
@@ -340,6 +340,9 @@ class RoamingNode(MqttNode):
         self.born_ns = self.now_ns()
         self._complete = self.core.orphans._complete
         self.core.orphans._complete = self.adopted       # type: ignore[method-assign]
+        self.unheard: dict[str, dict[str, None]] = {}    # ended node -> those that had not told which copies they have
+        self._decide = self.core.orphans._decide
+        self.core.orphans._decide = self.decided         # type: ignore[method-assign]
         self._adopt_will = self.broker.adopt_will
         self.broker.adopt_will = self.adopt_will         # type: ignore[method-assign]
         self._withdraw_will = self.broker.withdraw_adopted_will
@@ -406,6 +409,11 @@ class RoamingNode(MqttNode):
         return found
 
     # --- sessions of nodes that have ended ----------------------------------------------------------------------------
+
+    def decided(self, node: EndedNode, now_ns: int) -> None:
+        """Who adopts what is decided by what was told within `adopt_s` (seed 65865)."""
+        self.unheard[node.name] = dict(node.missing)
+        self._decide(node, now_ns)
 
     def adopted(self, adoption: Adoption, now_ns: int) -> None:
         """Sessions begin here, each of the best copy that can be reached: Q10."""
@@ -857,7 +865,8 @@ class RoamingClient:
         if not is_newest and not self.run.is_live(former):
             for keeper in self.run.homes.values():
                 at = node.core.peers.get(keeper.channel.name)
-                if keeper.has_copy(self.name, former) and at is not None and at.is_up and at.came_ns < former.last_ns:
+                if (keeper.has_copy(self.name, former) and at is not None and at.is_up and at.came_ns < former.last_ns
+                        and keeper.channel.name not in node.unheard.get(name, ())):
                     raise node.found("Q10", f"{node.channel.name} adopted an older copy of {self.session} than "
                                             f"{keeper.channel.name} has")
         if not is_newest or self.run.is_live(former):
