@@ -1,4 +1,4 @@
-"""`./test --quick`: what a change most probably breaks, in a minute. `./test` alone decides whether a change is right.
+"""`./test --quick`: what a change most probably breaks, in a minute. `./test --long` decides whether a change is right.
 
 Style, types, and tests that are neither slow nor open sockets. With `--changed` those that TESTS_OF has for the files
 that differ; a file that it does not have counts as a reason to run all quick ones.

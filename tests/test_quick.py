@@ -67,7 +67,8 @@ def test_changed_removed_and_new_files_are_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("words", "said"), [
     (["--quik"], "unknown argument '--quik'"), (["--changed"], "--changed goes with --quick"),
     (["--quick", "tests"], "after --quick comes --changed or nothing, not 'tests'"),
-    (["--quick", "--changed", "HEAD", "more"], "one COMMIT at most"), ([""], "an empty argument")])
+    (["--quick", "--changed", "HEAD", "more"], "one COMMIT at most"), ([""], "an empty argument"),
+    (["--long", "--quick"], "after --long comes nothing, not '--quick'")])
 def test_wrong_use_is_refused_before_anything_is_installed(words: list[str], said: str) -> None:
     done = subprocess.run([str(ROOT / "test"), *words], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
@@ -78,3 +79,4 @@ def test_wrong_use_is_refused_before_anything_is_installed(words: list[str], sai
 def test_help_is_printed() -> None:
     done = subprocess.run([str(ROOT / "test"), "--help"], capture_output=True, text=True, check=True)
     assert "--quick --changed [COMMIT]" in done.stdout
+    assert "./test --long" in done.stdout

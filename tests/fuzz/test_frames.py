@@ -23,6 +23,7 @@ def attacked(stack: str, frames: int, seed: int = 0) -> Tally:
     return tally
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("stack", STACKS)
 def test_hostile_frames_end_no_member_cost_little_and_the_group_recovers(stack: str) -> None:
@@ -51,6 +52,8 @@ def closing(self: LeaveClient, *_: Any) -> None:
     self.layer.leave_group()
 
 
+@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(("owner", "method", "planted", "frames", "cause"), [
     (FdAll, "on_heartbeat", raising, 4000, "exception: KeyError in"),
     (FdAll, "on_heartbeat", endless, 800, "exception: Endless in"),

@@ -103,6 +103,7 @@ def everything() -> list[Mutant]:
     return list(all_mutants(ROOT, sources(ROOT)))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_drawn_mutant_compiles_and_differs(everything: list[Mutant]) -> None:
     for mutant in draw(everything, 12, 3):
@@ -112,6 +113,7 @@ def test_every_drawn_mutant_compiles_and_differs(everything: list[Mutant]) -> No
         assert ast.dump(ast.parse(after)) != ast.dump(ast.parse(source)), str(mutant)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_kind_of_mutant_but_one_shift_is_among_those_of_the_protocols(everything: list[Mutant]) -> None:
     kinds = {mutant.operator: None for mutant in everything}

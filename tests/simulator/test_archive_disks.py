@@ -76,6 +76,8 @@ def test_with_drop_rows_and_gaps_are_what_happened(seed, monkeypatch):
         assert len(facts(archive.written)) + sum(record.count for record in failed) == len(facts(archive.given))
 
 
+@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 5])
 def test_with_block_the_group_waits_for_slow_disks_and_goes_on(seed, monkeypatch):
     busy_bytes: list[int] = []

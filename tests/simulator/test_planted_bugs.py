@@ -35,6 +35,7 @@ ROWS = re.findall(r"^\| (?!safeguard |---)(.+?) \| (.+?) \| (.+?) \| (\S+) \| \S
 SHOWN_BY = {name: int(seed) for name, *_, seed in ROWS}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("safeguard", QUICK, ids=lambda safeguard: safeguard.name.replace(" ", "-"))
 def test_without_the_safeguard_a_guarantee_breaks(safeguard: Safeguard) -> None:

@@ -130,6 +130,7 @@ print(*[run(seed) for seed in (0, 1, 2, 5)])
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("application", ["busy", "busy_threads"])
 def test_a_seed_is_one_run_whatever_hashes_and_addresses_are(application: str) -> None:

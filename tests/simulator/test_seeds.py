@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from jgroups_py.simulator.profiles import PROFILES
-from jgroups_py.simulator.runner import run_seeds
+from jgroups_py.simulator.runner import Outcome, run_seeds
 from tests.simulator.marathon import SHARES
 
 SEEDS = {"group": 80, "relay": 40, "relay-crash": 16, "relay-storm": 12, "split-brain": 24, "limits": 24,
@@ -21,16 +21,30 @@ SEEDS = {"group": 80, "relay": 40, "relay-crash": 16, "relay-storm": 12, "split-
          "receipts": 14, "cache": 10, "cache-split": 8, "services": 8, "coordination": 25, "owners": 12,
          "services-sites": 8,
          "attacker": 8, "attacker-insider": 8, "attacker-exmember": 8, "tokens": 8, "versions": 14}
-"""As many as fit into `./test`: some two minutes of two cores."""
+"""As many as fit into `./test --long`: some five minutes of two cores."""
+FEW = 2
+"""Of each profile in `./test`."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", SEEDS)
+def test_the_very_first_seeds_hold_all_guarantees(profile: str) -> None:
+    broken = [outcome for outcome in run_seeds(profile, range(FEW)) if outcome.violations]
+    assert not broken, said(broken)
+
+
+def said(broken: list[Outcome]) -> str:
+    """What they broke, and how each is run again."""
+    return "\n".join(f"{outcome.command}\n  " + "\n  ".join(outcome.violations[:3]) for outcome in broken)
+
+
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", SEEDS)
 def test_the_seeds_hold_all_guarantees_and_get_where_they_should(profile: str) -> None:
     outcomes = list(run_seeds(profile, range(SEEDS[profile])))
-    failed = [f"{outcome.command}\n  " + "\n  ".join(outcome.violations[:3])
-              for outcome in outcomes if outcome.violations]
-    assert not failed, "\n".join(failed)
+    broken = [outcome for outcome in outcomes if outcome.violations]
+    assert not broken, said(broken)
     reached: Counter[str] = sum((Counter(outcome.reached) for outcome in outcomes), Counter())
     missed = [state for state in PROFILES[profile].reaches if not reached[state]]
     assert not missed, f"{SEEDS[profile]} seeds of {profile} never got into: {', '.join(missed)}"

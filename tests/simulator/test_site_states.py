@@ -144,6 +144,7 @@ def skip_nothing(self: RemoteDelivery, vector: Vector) -> tuple[()]:
     return ()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("patch", [
     Patch(StateProvider, "fix_covered_states", cut_at_once), Patch(StateForwarder, "defers", put_nothing_off),

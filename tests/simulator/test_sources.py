@@ -38,6 +38,7 @@ def test_every_profile_of_an_application_has_it() -> None:
     assert set(APPLICATIONS) == {name for name, profile in PROFILES.items() if profile.application}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_no_seed_imports_what_its_digest_leaves_out() -> None:
     printed = subprocess.run([sys.executable, "-c", IMPORTED], check=True, capture_output=True, text=True).stdout

@@ -67,6 +67,8 @@ def test_a_sealed_journal_cut_at_any_byte_gives_the_prefix_that_a_clear_one_give
         assert not again.relay.stats().get("journal_records_not_opened")
 
 
+@pytest.mark.long
+@pytest.mark.slow
 def test_no_flipped_bit_gives_anything_that_was_not_written():
     first = written()
     whole = first.held()
