@@ -411,9 +411,16 @@ class RoamingNode(MqttNode):
     # --- sessions of nodes that have ended ----------------------------------------------------------------------------
 
     def decided(self, node: EndedNode, now_ns: int) -> None:
-        """Who adopts what is decided by what was told within `adopt_s` (seed 65865)."""
+        """Who adopts what is decided by what was told within `adopt_s` (seed 65865). Q10: the node with the best copy
+        of a session adopts it, also if its client does not come back: what is published from then on waits for it."""
         self.unheard[node.name] = dict(node.missing)
         self._decide(node, now_ns)
+        for client_id, rank in node.told[self.channel.name].items():
+            owner = self.core.handovers.owner_of(client_id)
+            if (rank.is_owners and owner is not None and owner.node == node.name
+                    and node.best(client_id) == self.channel.name and client_id not in self.broker.sessions):
+                raise self.found("Q10", f"{client_id} was at {node.name}, which has ended; {self.channel.name} has the "
+                                        "best copy of its session, and did not adopt it")
 
     def adopted(self, adoption: Adoption, now_ns: int) -> None:
         """Sessions begin here, each of the best copy that can be reached: Q10."""
@@ -837,8 +844,8 @@ class RoamingClient:
         peer = node.core.peers.get(former.channel.name)
         if peer is not None and peer.is_up and peer.handle == former.last_address:
             return                                       # that it has ended is not known yet
-        if node.now_ns() - self.connect_ns >= HANDOVER_NS:
-            return                                       # it was not known in time
+        if node.now_ns() - self.connect_ns >= HANDOVER_NS and not self.was_known_in_time(node, former):
+            return
         for keeper in self.run.homes.values():
             if not keeper.has_copy(self.name, former):
                 continue
@@ -846,6 +853,13 @@ class RoamingClient:
             if keeper is node or (at is not None and at.is_up and at.came_ns < former.last_ns):
                 raise Broken("Q10", f"{self.session} was at {former.channel.address}, {keeper.channel.name} has a copy,"
                                     f" and {node.channel.name} began another one")
+
+    def was_known_in_time(self, node: RoamingNode, former: RoamingNode) -> bool:
+        """Whether a node that CONNECT waits at knew, so early that the session could have come from a copy, that its
+        node had ended, and which copies there are."""
+        ended = node.core.orphans.ended.get(former.channel.name)
+        return (ended is not None and not node.unheard.get(ended.name, {"": None})
+                and ended.at_ns + 2 * ADOPT_NS + SLACK_NS < self.connect_ns + HANDOVER_NS)
 
     def inherited(self, node: RoamingNode, name: str, copy: SessionCopy) -> None:
         """A node makes its session of a copy."""

@@ -15,7 +15,7 @@ from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.federation.group_members import GroupMembers
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
 from jgroups_py.blocks.mqtt.federation.interest import GroupTurns, InterestOfPeers
-from jgroups_py.blocks.mqtt.federation.orphans import EndedNode
+from jgroups_py.blocks.mqtt.federation.orphans import Orphans
 from jgroups_py.blocks.mqtt.federation.parked import ParkedMessages
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
 from jgroups_py.blocks.mqtt.federation.sites import OtherSite, Sites
@@ -214,7 +214,8 @@ MQTT_SAFEGUARDS = (
           SessionCopies, "wait", nobody_waits, "Q1"),
     guard("a peer's publishers wait for the copies here", "its events are acknowledged at once", FederationPeer,
           "ack_next", all_is_acknowledged, "Q1"),
-    guard("sessions of a node that has ended are adopted", "no copy is the best", EndedNode, "best", nothing, "Q10"),
+    guard("sessions of a node that has ended are adopted", "nothing is decided when a node ends", Orphans, "_decide",
+          nothing, "Q10"),
     guard("messages for groups raise no number of their origin", "the highest of all counts", GroupMembers,
           "served_here", all_raise_numbers, "Q10"),
     guard("a session comes from here if the asking node waits for it too", "it goes to that node", Handovers,
