@@ -5,17 +5,23 @@
 holder    take the lock "held", say "held FENCE", and keep it until stdin ends
 updater   again and again: take the lock "updated"; say "read FENCE", which is answered with a number, or "stale"; say
           "write FENCE NUMBER" with the next number, which is answered with "ok" or "stale". "end" ends it
+leader    where it leads "led" (@co.leader): say "leads FENCE", then each 10 ms "write FENCE"; "ends FENCE" once it sees
+          that it does not lead any more
+coroutine the same with `async with co.leadership("led")`, whose body is cancelled
 idle      hold a copy of the store until stdin ends
 """
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 
 import jgroups_py as jg
-from jgroups_py.blocks.coordination import Coordination, LostError
+from jgroups_py.aio import AsyncChannel
+from jgroups_py.blocks.coordination import AsyncCoordination, Coordination, Grant, LostError
 
 FOUNDERS = ("A", "B", "C")
+PAUSE_S = 0.01                             # of a leader, from when it looks whether it leads to its next line
 
 
 def say(text: str) -> None:
@@ -43,8 +49,41 @@ def update(co: Coordination) -> None:
             heard()
 
 
+def lead(grant: Grant) -> None:
+    """A leader. A line comes after a pause, so that one which is stopped in it writes one more."""
+    say(f"leads {grant.fence}")
+    while grant.valid:
+        time.sleep(PAUSE_S)
+        say(f"write {grant.fence}")
+    say(f"ends {grant.fence}")
+
+
+async def lead_in_a_coroutine(name: str, cluster: str, mcast_port: str, ttl: str) -> None:
+    """The same as a coroutine, for ever."""
+    async with AsyncChannel("udp", name=name, properties={"mcast_port": mcast_port}) as channel:
+        co = AsyncCoordination(channel, FOUNDERS, ttl)
+        await channel.connect(cluster)
+        await co.wait_for_store(60)
+        say("ready")
+        while True:
+            fence = 0
+            try:
+                async with co.leadership("led") as grant:
+                    fence = grant.fence
+                    say(f"leads {fence}")
+                    while True:
+                        await asyncio.sleep(PAUSE_S)
+                        say(f"write {fence}")
+            except (LostError, jg.ChannelError) as error:
+                sys.stderr.write(f"{name}: {error}\n")
+                if fence:
+                    say(f"ends {fence}")
+
+
 def main(name: str, cluster: str, mcast_port: str, ttl: str, work: str) -> None:
-    """Until there is no more input."""
+    """Until there is no more input; a coroutine: for ever."""
+    if work == "coroutine":
+        asyncio.run(lead_in_a_coroutine(name, cluster, mcast_port, ttl))
     channel = jg.JChannel("udp", name=name, properties={"mcast_port": mcast_port})
     co = Coordination(channel, founders=FOUNDERS, ttl=ttl)
     with channel:
@@ -53,6 +92,8 @@ def main(name: str, cluster: str, mcast_port: str, ttl: str, work: str) -> None:
         say("ready")
         if work == "holder":
             say(f"held {co.lock('held').acquire().fence}")
+        if work == "leader":
+            co.leader("led")(lead)
         while work == "updater":
             try:
                 update(co)
