@@ -275,3 +275,36 @@ def test_no_key_token_or_challenge_of_sealing_is_made_by_chance_that_can_be_gues
              for node in ast.walk(module.tree) if isinstance(node, ast.Attribute) and node.attr in ("rng", "rng_seed")]
     # One use makes no secret: when a member reports which keys it holds.
     assert len(found) == 1, found
+
+
+RUNS_INPUT = ("pickle", "_pickle", "cPickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "jsonpickle")
+"""Modules whose loading of bytes runs code that the bytes name."""
+EVALUATES = ("eval", "exec", "compile", "__import__")
+LOADS_UNSAFELY = ("unsafe_load", "full_load", "UnsafeLoader", "FullLoader", "allow_pickle", "read_pickle")
+
+
+def what_runs_input(module: Module) -> Iterator[str]:
+    """Each place of a module that could run what it reads."""
+    for wanted in module.imports:
+        if wanted.module.partition(".")[0] in RUNS_INPUT:
+            yield f"{module.path}:{wanted.line}: imports {wanted.module}: encode with jgroups_py.wire, or msgspec"
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name)) if name in EVALUATES:
+                yield f"{module.path}:{node.lineno}: calls {name}: nothing that is read may be run"
+            case ast.Attribute(attr=name) | ast.keyword(arg=name) | ast.Name(id=name) if name in LOADS_UNSAFELY:
+                yield f"{module.path}:{node.lineno}: {name}: it makes objects that the input names"
+
+
+def test_nothing_that_is_read_is_run_as_code():
+    """No pickle, marshal or eval in the package (case 21 of the blocks), whatever a peer or a file sends."""
+    report(finding for module in modules().values() for finding in what_runs_input(module))
+
+
+def test_what_runs_input_is_found():
+    planted = ("import pickle", "from marshal import loads", "import dill.source", "eval(text)", "exec(code)",
+               "compile(text, '', 'exec')", "__import__(name)", "yaml.load(text, Loader=yaml.UnsafeLoader)",
+               "numpy.load(path, allow_pickle=True)")
+    for text in planted:
+        assert len(list(what_runs_input(module_of(f"{PACKAGE}/planted.py", text)))) == 1, text
+    assert not list(what_runs_input(module_of(f"{PACKAGE}/clean.py", "re.compile(text)\nimport json\nself.eval(x)")))

@@ -37,6 +37,9 @@ def arguments(words: list[str] | None = None) -> Namespace:
     parser.add_argument("--transports", type=names(("udp", "tcp")), default=["udp", "tcp"], metavar="udp,tcp")
     parser.add_argument("--without-ours", action="store_true", help="JGroups only")
     parser.add_argument("--stock", action="store_true", help="also JGroups 5 without the tuning")
+    parser.add_argument("--ordered", action="store_true",
+                        help="suite multicast in one order: SEQUENCER in JGroups' stacks, TOTAL in ours")
+    parser.add_argument("--messages", type=int, metavar="N", help="in each trial of multicasts, whatever their size")
     parser.add_argument("--heap", default="512m", metavar="SIZE",
                         help='of each JVM, "" for Java\'s default (%(default)s)')
     parser.add_argument("--repetitions", type=int, metavar="N")
@@ -63,7 +66,7 @@ def names(known: Any) -> Callable[[str], list[str]]:
 def plan_of(args: Namespace) -> Plan:
     """How much is measured."""
     plan = trials.QUICK if args.quick else Plan()
-    sizes = {size: count for size, count in plan.messages.items() if str(size) in args.sizes}
+    sizes = {size: args.messages or count for size, count in plan.messages.items() if str(size) in args.sizes}
     return attrs.evolve(plan, repetitions=args.repetitions or plan.repetitions, sender_threads=args.sender_threads,
                         ways=tuple(args.ways), messages=sizes)
 
@@ -87,7 +90,7 @@ def contenders(args: Namespace) -> list[Contender]:
         found += [Ours(transport, args.piece) for transport in args.transports]
         found += [ours for transport in args.transports for event_loop in EVENT_LOOPS
                   if any((ours := Ours(transport, args.piece, event_loop)).suits(suite) for suite in args.only)]
-    return found
+    return [attrs.evolve(column, ordered=True) for column in found] if args.ordered else found
 
 
 def measure(args: Namespace, plan: Plan, columns: list[Contender], folder: Path, figures: table.Figures) -> None:
@@ -109,7 +112,8 @@ def tunings(columns: list[Contender]) -> dict[str, list[str]]:
     for column in columns:
         if isinstance(column, Java):
             made = stacks.changes(column.release.major, column.transport, stacks.Place(), column.tuned)
-            told[column.label] = [f"{c.protocol}.{c.attribute}={c.value} ({'TUNED: ' if c.tuning else ''}{c.why})"
+            told[column.label] = ["SEQUENCER below FRAG2, as in sequencer.xml"] if column.ordered else []
+            told[column.label] += [f"{c.protocol}.{c.attribute}={c.value} ({'TUNED: ' if c.tuning else ''}{c.why})"
                                   for c in made]
     return told
 

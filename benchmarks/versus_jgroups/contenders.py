@@ -57,6 +57,7 @@ class Java:
     heap: str = "512m"                                   # "" for Java's default
     tuned: bool = True
     relay: str = ""                                      # how sites are joined; "": as is usual for the release
+    ordered: bool = False                                # SEQUENCER below FRAG2: one order of all multicasts
     ours: bool = False
     batches: bool = True                                 # what it receives; it has none for sending
 
@@ -65,7 +66,7 @@ class Java:
         if self.relay:
             return f"{self.release.label} {self.relay}"
         stock = "" if self.tuned or not stacks.tuning(self.release.major, self.transport) else " stock"
-        return f"{self.release.label} {self.transport.upper()}{stock}"
+        return f"{self.release.label} {self.transport.upper()}{stock}{' SEQUENCER' if self.ordered else ''}"
 
     def suits(self, suite: str) -> bool:
         """Two sites are measured with the tuned UDP stack inside a site."""
@@ -80,6 +81,9 @@ class Java:
 
     def _stack(self, ground: Ground, site: str, relay: bool) -> Element:
         group = self._file(self.transport, ground.sites[site])
+        if self.ordered:
+            tags = [protocol.tag for protocol in group]
+            group.insert(tags.index("FRAG2"), Element("SEQUENCER"))      # where the jar's sequencer.xml has it
         if not relay:
             return group
         bridge = stacks.written(self._file("tcp", ground.bridge), ground.folder / f"bridge-{site}.xml")
@@ -104,11 +108,13 @@ class Ours:
     event_loop: str = ""
     properties: tuple[tuple[str, str], ...] = ()         # beyond those of the place
     named: str = ""                                      # instead of the usual label
+    ordered: bool = False                                # the stack with TOTAL: one order of all multicasts
     ours: bool = True
 
     @property
     def label(self) -> str:
-        return self.named or f"jgroups_py {self.transport.upper()}{f' {self.event_loop}' if self.event_loop else ''}"
+        return self.named or (f"jgroups_py {self.transport.upper()}{f' {self.event_loop}' if self.event_loop else ''}"
+                              f"{' TOTAL' if self.ordered else ''}")
 
     @property
     def batches(self) -> bool:
@@ -133,7 +139,7 @@ class Ours:
                            "bridge_port_range": ground.bridge.ports,
                            "bridge_hosts": f"{stacks.LOOPBACK}[{ground.bridge.port}]"}
         properties |= dict(self.properties)
-        stack = {"NYC": "nyc", "SFO": "sfo"}[site] if relay else self.transport
+        stack = {"NYC": "nyc", "SFO": "sfo"}[site] if relay else f"{self.transport}{'-total' if self.ordered else ''}"
         kind = self.event_loop or "threads"
         return [sys.executable, "-m", "benchmarks.versus_jgroups.peer", kind, stack, f"{ground.cluster}-{site}", name,
                 str(self.piece), *(f"{key}={value}" for key, value in properties.items())]

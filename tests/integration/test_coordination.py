@@ -3,17 +3,18 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import jgroups_py as jg
-from jgroups_py.blocks.coordination import Coordination, LockTimeoutError, LostError
+from jgroups_py.blocks.coordination import Coordination, Fence, LockTimeoutError, LostError, StaleFenceError
 from jgroups_py.blocks.replication import Options
 from tests.integration.coordination_member import FOUNDERS
 from tests.integration.lock_test import LockTest
@@ -22,6 +23,8 @@ pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
 TTL = "60s"                                # what is taken sooner was not taken because a session expired
 WAIT_S = 45.0
+SHORT_TTL = "1s"
+STOPS = 3                                  # leaders that are stopped at most, until one has a late line
 
 
 class Members:
@@ -118,3 +121,80 @@ def test_updates_under_a_lock_with_a_fence_are_not_lost_though_holders_are_stopp
         test.close()
     assert test.stopped >= 2, test
     assert test.number.admitted == test.number.value > 0, test
+
+
+class Leaders:
+    """Three processes of which one leads and writes lines, and the resource with its fence.
+
+    said: (process, words) of all but lines; lines: (process, fence, whether the fence admitted it).
+    """
+
+    def __init__(self, work: str) -> None:
+        self.fence = Fence()
+        self.said: list[tuple[str, list[str]]] = []
+        self.lines: list[tuple[str, int, bool]] = []
+        self.changed = threading.Condition()
+        port = str(random.SystemRandom().randrange(20_000, 60_000))
+        self.processes = {
+            name: subprocess.Popen(
+                [sys.executable, "-m", "tests.integration.coordination_member", name, f"leaders-{os.getpid()}-{port}",
+                 port, SHORT_TTL, work], cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            for name in FOUNDERS}
+        for name in FOUNDERS:
+            threading.Thread(target=self.listen, args=(name,), daemon=True).start()
+
+    def listen(self, name: str) -> None:
+        output = self.processes[name].stdout
+        assert output is not None
+        for line in output:
+            words = line.split()
+            with self.changed:
+                if words[0] == "write":
+                    self.lines.append((name, int(words[1]), self.admits(int(words[1]))))
+                else:
+                    self.said.append((name, words))
+                self.changed.notify_all()
+
+    def admits(self, fence: int) -> bool:
+        try:
+            self.fence.admit(fence)
+        except StaleFenceError:
+            return False
+        return True
+
+    def wait(self, what: str, holds: Callable[[], bool]) -> None:
+        with self.changed:
+            assert self.changed.wait_for(holds, WAIT_S), f"not in {WAIT_S:g} s: {what}; {self.said}"
+
+    def writer(self) -> tuple[str, int]:
+        """The process that has written last, and its fence."""
+        name, fence, _ = self.lines[-1]
+        return name, fence
+
+    def close(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.parametrize("work", ["leader", "coroutine"])
+def test_accept_19_a_leader_that_is_stopped_learns_that_it_has_lost_and_its_late_lines_are_refused(work: str) -> None:
+    leaders = Leaders(work)
+    try:
+        leaders.wait("a leader writes", lambda: len(leaders.lines) > 10)
+        for _ in range(STOPS):
+            name, old = leaders.writer()
+            leaders.processes[name].send_signal(signal.SIGSTOP)
+            leaders.wait("another one leads and writes", lambda: leaders.writer()[1] > old)    # noqa: B023  awaited here
+            leaders.processes[name].send_signal(signal.SIGCONT)
+            leaders.wait("the former leader sees it", lambda: (name, ["ends", str(old)]) in leaders.said)  # noqa: B023
+            fences = [fence for _, fence, admitted in leaders.lines if admitted]
+            assert fences == sorted(fences), "a line of a former leader was admitted after one of the next"
+            late = [line for line in leaders.lines if line[:2] == (name, old) and not line[2]]
+            assert len(late) <= 1, "it went on writing though it had lost"
+            if late or work == "coroutine":                      # whose task is cancelled before it writes again
+                break
+        else:
+            raise AssertionError(f"of {STOPS} leaders that were stopped in a pause none has written a line after it")
+    finally:
+        leaders.close()

@@ -1,7 +1,9 @@
 """The checkers of one order (O1 to O8) find planted violations, and nothing in clean histories."""
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
@@ -228,3 +230,51 @@ def test_a_message_that_waits_though_all_is_well_breaks_o7() -> None:
     writer.at_ns += seconds(2)
     writer.deliver("A", "a2", at="A", place=2)
     assert [found.guarantee for found in order.prompt(Facts(writer.history))] == ["O7"]
+
+
+def overtaken(facts: Facts) -> bool:
+    """O4, message by message: what `order.causal` finds with maxima of positions."""
+    found = order.order_of(facts)
+    for sequence in found.found.values():
+        at = {payload: number for number, payload in enumerate(sequence.payloads)}
+        for number, payload in enumerate(sequence.payloads):
+            sender = facts.messages[payload].sender
+            view, before = found.after[payload]
+            if sender == sequence.member or view != sequence.view.id:
+                continue
+            for earlier in found.found[sender, view].payloads[:before]:
+                counts = number < sequence.by_ticket or (sequence.ends is not None and (
+                    sender in sequence.ends or facts.messages[earlier].sender in sequence.ends))
+                if at.get(earlier, -1) > number and counts:
+                    return True
+    return False
+
+
+def test_the_checker_of_causes_agrees_with_a_comparison_of_all_pairs() -> None:
+    verdicts = Counter[bool]()
+    for seed in range(300):
+        rng, writer, sent = Random(seed), HistoryWriter(), 0
+        writer.group(1, "ABC")
+        queues: dict[str, list[tuple[str, str]]] = {"A": [], "B": [], "C": []}
+        for _ in range(rng.randrange(8, 24)):
+            name = rng.choice("ABC")
+            if rng.random() < 0.4:
+                sent += 1
+                writer.send(name, f"{name}{sent}")
+                for queue in queues.values():
+                    queue.insert(max(0, len(queue) - rng.choice((0, 0, 1, 2))), (name, f"{name}{sent}"))
+            elif queues[name]:
+                src, payload = queues[name].pop(0)
+                writer.deliver(src, payload, at=name, place=1)
+        if rng.random() < 0.5:
+            uncertain(writer, rng.choice("ABC"), 1)
+        for name, queue in queues.items():
+            for src, payload in queue[rng.randrange(3):]:
+                writer.deliver(src, payload, at=name, place=1)
+        for name in (gone := rng.choice(("", "A", "AB"))):
+            writer.crash(name)
+        writer.group(2, "".join(name for name in "ABC" if name not in gone))
+        facts = Facts(writer.history)
+        verdicts[overtaken(facts)] += 1
+        assert bool(list(order.causal(facts))) == overtaken(facts), f"seed {seed}"
+    assert min(verdicts[True], verdicts[False]) > 50, verdicts

@@ -27,7 +27,7 @@ def rows_of(progress: Progress) -> list[str]:
                                       for name, found in progress.lines.items()}))
 
 
-@pytest.mark.parametrize(("sites", "least"), [(40_000, 1_500), (100_000, 3_700)])
+@pytest.mark.parametrize(("sites", "least"), [(40_000, 1_300), (100_000, 3_400)])
 def test_so_many_seeds_have_sites_and_no_profile_with_sites_has_few(sites: int, least: int) -> None:
     found = shares(sites)
     assert set(found) == set(PROFILES)

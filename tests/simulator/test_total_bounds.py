@@ -2,15 +2,19 @@
 bounded memory (case 6)."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import attrs
 import pytest
 
 from jgroups_py.config.load import load
-from jgroups_py.config.spec import StackSpec
+from jgroups_py.config.spec import LayerSpec, StackSpec
 from jgroups_py.model.units import millis, seconds
+from jgroups_py.protocols.flow.fc import parse_fc
+from jgroups_py.protocols.flow.flow_config import FlowControlConfig
 from jgroups_py.protocols.total import Total
+from jgroups_py.simulator import history as h
 from jgroups_py.simulator.checkers import Facts, check, order
 from jgroups_py.simulator.network import Weather
 from jgroups_py.simulator.world import World
@@ -24,13 +28,21 @@ STEP_NS = millis(250)
 SLEEPY, AWAKE = 1, 1_000_000               # messages a second of a receiver that is asleep, and that is not
 
 
+def undetected(changed: Callable[[LayerSpec], LayerSpec]) -> StackSpec:
+    """stacks/udp-total.xml with `changed` in place of MFC, and without failure detectors, so that only flow control
+    sees a member that takes nothing."""
+    return load([changed(layer) if layer.name == "MFC" else layer for layer in load("udp-total").layers
+                 if layer.name not in ("FD_SOCK", "FD_ALL", "VERIFY_SUSPECT")])
+
+
 def with_mfc() -> StackSpec:
-    """stacks/udp-total.xml with small credits, and so without failure detectors that only flow control sees a member
-    that takes nothing."""
-    layers = [attrs.evolve(layer, config=attrs.evolve(layer.config, max_credits_bytes=CREDITS))
-              if layer.name == "MFC" else layer for layer in load("udp-total").layers
-              if layer.name not in ("FD_SOCK", "FD_ALL", "VERIFY_SUSPECT")]
-    return load(layers)
+    """Credits: the slowest member limits the senders."""
+    return undetected(lambda layer: attrs.evolve(layer, config=attrs.evolve(layer.config, max_credits_bytes=CREDITS)))
+
+
+def with_max() -> StackSpec:
+    """FLOW max: the fastest member limits the senders, and a slower application loses messages."""
+    return undetected(lambda _: LayerSpec("FLOW", FlowControlConfig(fc=parse_fc("max"), window_bytes=CREDITS)))
 
 
 def kept(world: World, name: str) -> float:
@@ -79,3 +91,18 @@ def test_accept_6_large_among_small_messages_have_one_order_and_little_is_kept(s
     assert all(not kept(world, name) for name in (*SENDERS, *sleeper)), "something waits for a place at the end"
     if sleeper:
         assert world.processes[sleeper].app.log == logs["A"], "the receiver that slept has not all of it, in this order"
+
+
+@pytest.mark.slow
+def test_accept_6_a_receiver_that_sleeps_amid_flow_max_loses_messages_but_not_their_order() -> None:
+    world, most = flood(with_max(), "S")
+    assert [str(one) for one in (*check(world.history), *order.differences(Facts(world.history)))] == []
+    log, slept = world.processes["A"].app.log, world.processes["S"].app.log
+    assert log == world.processes["B"].app.log == world.processes["C"].app.log, "members that are awake differ"
+    skipped = sum(entry.messages for entry in world.history.entries
+                  if isinstance(entry, h.Skipped) and entry.member == world.processes["S"].me)
+    assert skipped, "the receiver that slept lost nothing: it slowed the senders down"
+    assert len(slept) + skipped == len(log), "messages went without a report"
+    places = {payload: number for number, payload in enumerate(log)}
+    assert sorted(slept, key=places.__getitem__) == slept, "what it did get came in another order"
+    assert most <= 2 * CREDITS * len(SENDERS), f"a member kept {most:.0f} bytes without a place"

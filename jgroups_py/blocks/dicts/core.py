@@ -16,6 +16,7 @@ those that have left on request. A part with exactly half has it if the lowest a
 
 Every copy knows the number of the last write of each writer in its past, and every member what its own writes have
 changed (its log). So a member that goes on with another past finds which of its writes are not there, and reports them.
+A merger may drop writes of members that are away: the copy keeps for these which of them (`untold`).
 
 A member is *settled* while it has a copy with which it goes on. Messages that arrive after the choice and before its
 copy are kept, and carried out behind it.
@@ -45,6 +46,7 @@ from jgroups_py.blocks.dicts.messages import (
     DictWrite,
     Operation,
     PackedEntry,
+    PackedUntold,
     encode,
 )
 from jgroups_py.model.address import Address
@@ -60,6 +62,7 @@ POLICIES: Final = (PRIMARY, KEEP, MERGE)
 MAX_TTL_MS: Final = 1 << 50
 LOG_LIMIT: Final = 10_000                # own changes that can be told when they are taken back; older ones are not
 WRITERS_LIMIT: Final = 4096              # writers of which a copy knows the last number; the last to write are kept
+UNTOLD_LIMIT: Final = 10_000             # changes dropped by mergers whose writers may not know it; the latest are kept
 Merger = Callable[[bytes, bytes, bytes], bytes]
 
 
@@ -127,6 +130,27 @@ class Refused:
 Output = Send | Changed | Reloaded | Conflict | Answered | Refused
 
 
+@attrs.frozen
+class Untold:
+    """Changes of `key` that a merger dropped, by the writes of `writer` with after < number <= until. only_increments:
+    the value of the other past was the same, so other writes are there."""
+
+    writer: Address
+    key: bytes
+    after: int
+    until: int
+    only_increments: bool
+
+    def has(self, change: OwnChange) -> bool:
+        """Whether it is about this change of the writer."""
+        return self.key == change.key and self.after < change.number <= self.until and (
+            change.verb == INCREMENT or not self.only_increments)
+
+    def later_than(self, number: int) -> Untold | None:
+        """What it says of writes after this one."""
+        return self if number <= self.after else attrs.evolve(self, after=number) if number < self.until else None
+
+
 @attrs.define(eq=False, slots=True)
 class DictEntry:
     """A value. version: the number of the write that made it; expires_ns: by this member's clock, 0: never."""
@@ -167,6 +191,7 @@ class DictCore:
         self.base = b""                                  # of the copy; empty: there is none
         self.written: dict[Address, int] = {}            # writer -> the number of its last write; latest writer last
         self.log: deque[OwnChange] = deque(maxlen=LOG_LIMIT)       # what own writes of this past changed
+        self.untold: list[Untold] = []                   # dropped by mergers; their writers may not know it
         self.electorate: tuple[Address, ...] = ()        # members of the last view with a majority
         self.primary = False                             # whether this part may write
         self.settled = False
@@ -294,6 +319,9 @@ class DictCore:
         if best is None:
             self.found(view)
         elif mine.base == best.base:
+            # A writer with this base carried out all that was merged into it, or took a copy that names it.
+            self.untold = [one for one in self.untold if one.writer not in self.claims
+                           or self.claims[one.writer].base != best.base]
             self.settled = True
             self.elect(view, best.base)
             self.give_copies(view, best.base, now_ns)
@@ -315,7 +343,7 @@ class DictCore:
         """
         before, self.entries = self.entries, {}
         self.applied, self.settled, self.primary = 0, True, True
-        self.written = {}
+        self.written, self.untold = {}, []
         self.electorate = view.members
         if before:
             self.outputs.append(Reloaded())
@@ -337,7 +365,7 @@ class DictCore:
         others = [member for member in view.members if self.claims[member].base != base]
         if others and self.me == next(member for member in view.members if member not in others):
             copy = encode(DictSnapshot(view.id.raw, self.applied, self.primary, self.electorate, self.packed(now_ns),
-                                       tuple(self.written.items())))
+                                       tuple(self.written.items()), self.packed_untold()))
             for member in others:
                 self.counters["copies_sent"] += 1
                 self.outputs.append(Send(member, copy))
@@ -346,6 +374,9 @@ class DictCore:
         return tuple((key, entry.value, entry.writer, entry.version,
                       0 if not entry.expires_ns else max(1, (entry.expires_ns - now_ns) // NS_PER_MS))
                      for key, entry in self.entries.items())
+
+    def packed_untold(self) -> tuple[PackedUntold, ...]:
+        return tuple((one.writer, one.key, one.after, one.until, one.only_increments) for one in self.untold)
 
     def take_copy(self, src: Address, copy: DictSnapshot, now_ns: int) -> None:
         """The copy of a member with the chosen base, as it was at the place of the choice."""
@@ -362,9 +393,11 @@ class DictCore:
         self.applied, self.primary, self.electorate, self.settled = (
             copy.applied, copy.primary, copy.electorate, True)
         self.written = dict(copy.written[-WRITERS_LIMIT:])
+        self.untold = [Untold(*one) for one in copy.untold[-UNTOLD_LIMIT:]]
         self.collect_deadlines()
         self.outputs.append(Reloaded())
-        lost = self.take_from_log(self.written.get(self.me, 0))
+        later = self.take_from_log(self.written.get(self.me, 0))
+        lost = [*self.take_dropped(self.untold), *later]
         if self.policy == MERGE and self.offerer is not None:
             self.unmerged = lost
         else:
@@ -382,6 +415,18 @@ class DictCore:
         while self.log and self.log[-1].number > number:
             lost.append(self.log.pop())
         return lost[::-1]
+
+    def take_dropped(self, untold: Iterable[Untold]) -> list[OwnChange]:
+        """Own changes that a merger dropped: they are taken from the log."""
+        mine = [one for one in untold if one.writer == self.me]
+        dropped = [change for change in self.log if any(one.has(change) for one in mine)] if mine else []
+        self.remove_from_log(dropped)
+        return dropped
+
+    def remove_from_log(self, changes: Iterable[OwnChange]) -> None:
+        taken = set(map(id, changes))
+        if taken:
+            self.log = deque((change for change in self.log if id(change) not in taken), LOG_LIMIT)
 
     def report_taken_back(self, changes: Iterable[OwnChange]) -> None:
         """Tell own changes that are not in this past (D4)."""
@@ -401,7 +446,7 @@ class DictCore:
         self.offerer = next(member for member in view.members if self.claims[member].base == mine)
         if self.me == self.offerer:
             self.outputs.append(Send(None, encode(DictOffer(
-                view.id.raw, self.packed(now_ns), tuple(self.written.items())))))
+                view.id.raw, self.packed(now_ns), tuple(self.written.items()), self.packed_untold()))))
 
     def merge(self, src: Address, offer: DictOffer, place: int, now_ns: int) -> None:
         """Carry out an offer. All members get the same result, as the function is pure."""
@@ -415,38 +460,67 @@ class DictCore:
             merged = value if mine is None or mine == value else self.merger(key, mine, value)
             if merged != mine:
                 self.put(key, merged, writer, min(ttl_ms, MAX_TTL_MS), place, now_ns)
-        known = dict(offer.written)
-        self.tell_replaced(before, known.get(self.me, 0))
+        known, untold = dict(offer.written), [Untold(*one) for one in offer.untold[-UNTOLD_LIMIT:]]
+        self.tell_replaced(before, known.get(self.me, 0), [one for one in untold if one.writer == self.me])
         if src == self.offerer:
             self.tell_unmerged(offered, before)
+        self.note_dropped(offered, before, known, untold)
         for writer, number in known.items():
             self.note_written(writer, max(number, self.written.get(writer, 0)))
 
-    def tell_replaced(self, before: Mapping[bytes, bytes | None], known: int) -> None:
-        """Own changes of this past, after the number that the offering part has, whose values an offer replaced.
+    def tell_replaced(self, before: Mapping[bytes, bytes | None], known: int, untold: Iterable[Untold]) -> None:
+        """Own changes of this past that the offering part does not have, whose values an offer replaced: after the
+        number that it knows, or dropped there by a merger.
 
         A key that others have deleted since is no own value; one that this member deleted is back.
         """
-        replaced = [change for change in self.log if change.number > known and change.key in before
+        replaced = [change for change in self.log if change.key in before
+                    and (change.number > known or any(one.has(change) for one in untold))
                     and self.get(change.key) != before[change.key]
                     and (before[change.key] is None) == (change.verb == DELETE)]
-        if replaced:
-            taken = set(map(id, replaced))
-            self.log = deque((change for change in self.log if id(change) not in taken), LOG_LIMIT)
-            self.report_taken_back(replaced)
+        self.remove_from_log(replaced)
+        self.report_taken_back(replaced)
+
+    def note_dropped(self, offered: Mapping[bytes, bytes], before: Mapping[bytes, bytes | None],
+                     known: Mapping[Address, int], untold: Iterable[Untold]) -> None:
+        """Note for writers that may be away what an offer and this past have lost in their merger.
+
+        known: the last numbers of the offering part; untold: what mergers had dropped there.
+        """
+        mine = self.written
+        kept: deque[Untold | None] = deque(maxlen=UNTOLD_LIMIT)
+        # Where one value stands, the writes of its past are there, whatever mergers dropped in the other one.
+        for one in self.untold:
+            its_stands = one.key in before and before[one.key] != offered[one.key] == self.get(one.key)
+            kept.append(one.later_than(known.get(one.writer, 0)) if its_stands else one)
+        for one in untold:
+            now = self.get(one.key)
+            kept.append(one.later_than(mine.get(one.writer, 0)) if before.get(one.key, now) == now else one)
+        newer = [(writer, mine.get(writer, 0), known.get(writer, 0)) for writer in (*mine, *(
+            writer for writer in known if writer not in mine)) if mine.get(writer, 0) != known.get(writer, 0)]
+        for key in (*(key for key in self.entries if key not in offered), *offered):
+            now, old = self.get(key), before.get(key, self.get(key))
+            for writer, here, there in newer:
+                if here > there and now != old:
+                    kept.append(Untold(writer, key, there, here, False))
+                elif there > here and (now != offered.get(key) or now == old):
+                    kept.append(Untold(writer, key, here, there, now == offered.get(key)))
+        self.untold = [one for one in kept if one is not None]
 
     def tell_unmerged(self, offered: Mapping[bytes, bytes], before: Mapping[bytes, bytes | None]) -> None:
         """The offer of the former part was carried out: own changes there are in this past, or are told."""
         unmerged, self.unmerged = self.unmerged, []
+        stood: list[OwnChange] = []
         for change in unmerged:
             key = change.key
             stands = self.get(key) == offered.get(key)
             if change.verb == INCREMENT:                     # of two equal sums one has won, this one has not
                 stands = stands and key in offered and before[key] != offered[key]
             if stands:
-                self.log.append(change)
+                stood.append(change)
             else:
                 self.report_taken_back([change])
+        self.log = deque(sorted([*self.log, *stood], key=lambda change: change.number), LOG_LIMIT)
 
     # --- carrying out ------------------------------------------------------------------------------------------------
 

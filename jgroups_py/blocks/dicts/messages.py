@@ -21,8 +21,13 @@ ENTRY = record(BYTES, BYTES, ADDRESS, U64, U64)
 WRITTEN = record(ADDRESS, U64)
 """(a writer, the number of its last write in this past)."""
 
+UNTOLD = record(ADDRESS, BYTES, U64, U64, BOOL)
+"""A change that a merge took back while its writer may have been away: (the writer, the key, after, until: of numbers
+of its writes, after < number <= until; only its increments: another past has the same value)."""
+
 Operation = tuple[int, bytes, bytes, bytes | None, int]
 PackedEntry = tuple[bytes, bytes, Address, int, int]
+PackedUntold = tuple[Address, bytes, int, int, bool]
 
 
 class DictMessage(KindMessage):
@@ -86,6 +91,7 @@ class DictSnapshot(DictMessage):
     electorate: tuple[Address, ...] = field(sequence(ADDRESS))
     entries: tuple[PackedEntry, ...] = field(sequence(ENTRY))
     written: tuple[tuple[Address, int], ...] = field(sequence(WRITTEN))
+    untold: tuple[PackedUntold, ...] = field(sequence(UNTOLD))
 
 
 @message(5)
@@ -95,3 +101,4 @@ class DictOffer(DictMessage):
     view: bytes = field(BYTES)
     entries: tuple[PackedEntry, ...] = field(sequence(ENTRY))
     written: tuple[tuple[Address, int], ...] = field(sequence(WRITTEN))
+    untold: tuple[PackedUntold, ...] = field(sequence(UNTOLD))

@@ -217,26 +217,40 @@ def causal(facts: Facts) -> Iterator[Violation]:
 
 
 def _causal(facts: Facts, order: OrderFacts, sequence: Sequence) -> Iterator[Violation]:
-    view_id = sequence.view.id
+    view_id, ends = sequence.view.id, sequence.ends
     position = {payload: number for number, payload in enumerate(sequence.payloads)}
-    ends = sequence.ends
+    known: dict[tuple[Address, bool], list[int]] = {}     # what `latest_among` found
     for number, payload in enumerate(sequence.payloads):
         sender = facts.messages[payload].sender
         view, before = order.after.get(payload, (None, 0))
         cause = order.found.get((sender, view_id))
         if view != view_id or cause is None or not before or sender == sequence.member:
             continue
-        if cause.payloads[:before] == sequence.payloads[:before] and number >= before:
-            continue                                      # the usual case
         certain = number < sequence.by_ticket
-        for earlier in cause.payloads[:before]:
-            source = facts.messages[earlier].sender
-            if position.get(earlier, -1) > number and (
-                    certain or (ends is not None and (sender in ends or source in ends))):
-                yield Violation("O4", f"{facts.name(sequence.member)} delivered {facts.show(payload)} before "
-                                f"{facts.show(earlier)}, which {facts.name(sender)} had before it sent the former",
-                                sequence.at_ns)
-                return
+        if not certain and ends is None:
+            continue
+        everything = certain or (ends is not None and sender in ends)
+        latest = known.get((sender, everything))
+        if latest is None:
+            latest = known[sender, everything] = latest_among(facts, cause, position, None if everything else ends)
+        if latest[before] > number:
+            earlier = sequence.payloads[latest[before]]
+            yield Violation("O4", f"{facts.name(sequence.member)} delivered {facts.show(payload)} before "
+                            f"{facts.show(earlier)}, which {facts.name(sender)} had before it sent the former",
+                            sequence.at_ns)
+            return
+
+
+def latest_among(facts: Facts, cause: Sequence, position: dict[bytes, int], ends: View | None) -> list[int]:
+    """For each n, the highest position (-1: none) at another member of the first n messages that `cause` delivered.
+
+    ends: only messages of its members count; None: all do.
+    """
+    latest = [-1]
+    for payload in cause.payloads:
+        counts = ends is None or facts.messages[payload].sender in ends
+        latest.append(max(latest[-1], position.get(payload, -1) if counts else -1))
+    return latest
 
 
 # --- O7 ---------------------------------------------------------------------------------------------------------------

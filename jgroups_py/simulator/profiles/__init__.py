@@ -24,7 +24,13 @@ from jgroups_py.simulator.profiles.late import LateProfile
 from jgroups_py.simulator.profiles.limits import LimitsProfile
 from jgroups_py.simulator.profiles.mqtt import MqttProfile, MqttSitesProfile
 from jgroups_py.simulator.profiles.operators import OperatorsProfile
-from jgroups_py.simulator.profiles.order import OrderProfile, OrderSitesProfile
+from jgroups_py.simulator.profiles.order import (
+    OrderProfile,
+    OrderSitesProfile,
+    OrderSplitProfile,
+    OrderStormProfile,
+    OrderTopicsProfile,
+)
 from jgroups_py.simulator.profiles.owners import OwnersProfile
 from jgroups_py.simulator.profiles.receipts import ReceiptsProfile
 from jgroups_py.simulator.profiles.relay import RelayCrashProfile, RelayProfile
@@ -56,6 +62,7 @@ PROFILES: dict[str, type[Profile]] = {
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
         ViewKeysProfile, CertificatesProfile, UpgradeProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile,
+        OrderStormProfile, OrderSplitProfile, OrderTopicsProfile,
         DictProfile, ReceiptsProfile, AttackerProfile, InsiderProfile, FormerMemberProfile, TokensProfile,
         CacheProfile, CacheSplitProfile, ServicesProfile, ServicesSitesProfile, CoordinationProfile,
         OwnersProfile, VersionsProfile)}

@@ -1,8 +1,8 @@
-"""Profiles order and order-sites: one order of all multicasts (TOTAL), in one group and in sites joined by RELAY."""
+"""Profiles of one order of all multicasts (TOTAL): order, in one group; in sites joined by RELAY, the others."""
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import attrs
 
@@ -16,7 +16,11 @@ from jgroups_py.simulator.process import App, Process
 from jgroups_py.simulator.profiles.base import STARTED_NS, Plan, in_order, span
 from jgroups_py.simulator.profiles.group import GroupProfile
 from jgroups_py.simulator.profiles.relay import RelayProfile
+from jgroups_py.simulator.profiles.sites import SitesProfile
+from jgroups_py.simulator.profiles.split_brain import SplitBrainProfile
 from jgroups_py.simulator.profiles.states import StateRequests
+from jgroups_py.simulator.profiles.storm import RelayStormProfile
+from jgroups_py.simulator.profiles.topics import TopicsProfile, member_with_topics
 from jgroups_py.simulator.world import World
 
 SAFE_AMONG = 4                           # one seed of so many has a safe order,
@@ -103,11 +107,8 @@ def with_total(spec: StackSpec) -> StackSpec:
     return StackSpec(tuple(layers), spec.source)
 
 
-class OrderSitesProfile(RelayProfile):
-    """Profile relay with TOTAL in the local stacks: each site has one order of its own and of remote messages."""
-
-    name = "order-sites"
-    reaches = ("failovers", "rests of views")
+class TotalAtSites(SitesProfile):
+    """TOTAL in the local stacks of a profile of sites: each site has one order of its own and of remote messages."""
 
     def local_stack(self, site: str, port: int) -> StackSpec:
         return with_total(super().local_stack(site, port))
@@ -121,3 +122,36 @@ class OrderSitesProfile(RelayProfile):
         found = super().judged(world, found)
         return sorted([*found, *order_violations(world, self.live(world), safe=False, prompt=False)],
                       key=lambda violation: violation.at_ns)
+
+
+class OrderSitesProfile(TotalAtSites, RelayProfile):
+    """Profile relay with TOTAL."""
+
+    name = "order-sites"
+    reaches = ("failovers", "rests of views")
+
+
+class OrderStormProfile(TotalAtSites, RelayStormProfile):
+    """Profile relay-storm with TOTAL: the coordinator that fails gives the order, and relays."""
+
+    name = "order-storm"
+    reaches = ("failovers", "overlapping failovers at two sites", "rests of views", "paused members excluded",
+               "messages replayed: more than 50 at once")
+
+
+class OrderSplitProfile(TotalAtSites, SplitBrainProfile):
+    """Profile split-brain with TOTAL: two halves of a site have an order each, and both relay."""
+
+    name = "order-split"
+    reaches = ("splits", "halves that both relayed", "refused epochs", "merged sites", "rests of views",
+               "failovers in a half")
+
+
+class OrderTopicsProfile(TotalAtSites, TopicsProfile):
+    """Profile topics with TOTAL: members deliver what they subscribed to, in the one order of their site."""
+
+    name = "order-topics"
+    reaches: ClassVar[tuple[str, ...]] = ("failovers", "rests of views", "interests received", "numbers refused")
+
+    def start(self, world: World, name: str) -> Process:
+        return member_with_topics(self, world, name, self.wanted[name], with_total)

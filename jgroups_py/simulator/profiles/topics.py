@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import ClassVar
 
 import attrs
 
@@ -44,8 +45,9 @@ class TopicsProfile(RelayProfile):
 
     name = "topics"
     bursts = False
-    reaches = ("failovers", "numbers sent for messages", "numbers delivered", "numbers refused", "interests received",
-               "halves that both relayed")
+    reaches: ClassVar[tuple[str, ...]] = (
+        "failovers", "numbers sent for messages", "numbers delivered", "numbers refused", "interests received",
+        "halves that both relayed")
 
     def make_plan(self) -> Plan:
         self.wanted: dict[str, str] = {}                  # member -> its permanent subscriptions

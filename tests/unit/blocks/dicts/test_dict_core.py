@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from jgroups_py.blocks.dicts import core as core_module
 from jgroups_py.blocks.dicts.core import (
     KEEP,
     LOG_LIMIT,
@@ -273,6 +274,78 @@ def test_a_merger_that_takes_the_other_value_has_all_writers_of_the_chosen_part_
     assert cores["E"].items() == {b"k": b"9"}
 
 
+def dropped_while_away(home: str) -> tuple[dict[str, DictCore], Part]:
+    """A wrote, parted from D, and went on as `home`. D met B and C, whose merger dropped what A had written."""
+    _, cores = group("ABCDEF", MERGE)
+    with_d, others = split(cores, home + "D", "".join(name for name in "BCEF" if name not in home))
+    others.write("B", (INCREMENT, b"sum", b"9", None, 0), put(b"back", b"0"), put(b"own", b"8"))
+    with_d.write("A", (INCREMENT, b"sum", b"5", None, 0), put(b"back", b"1"), (DELETE, b"back", b"", None, 0),
+                 put(b"own", b"7"), put(b"mine", b"1"))
+    at_home, alone = split({name: cores[name] for name in home + "D"}, home, "D", counter=20)
+    met = Part({**alone.cores, **others.cores})
+    met.install(view_of(*others.cores, "D", counter=30))
+    assert cores["D"].items() == {b"sum": b"9", b"back": b"0", b"own": b"8", b"mine": b"1"}
+    assert not met.heard("D", Conflict)
+    return cores, at_home
+
+
+def told_when_all_meet(cores: dict[str, DictCore], counter: int = 40) -> dict[str, list[tuple[int, bytes, bytes]]]:
+    whole = Part(cores)
+    whole.install(view_of(*cores, counter=counter))
+    contents(cores)
+    assert all(core.untold == cores["A"].untold and core.written == cores["A"].written for core in cores.values())
+    return {name: [(one.verb, one.key, one.value) for one in whole.heard(name, Conflict)]    # type: ignore[attr-defined]
+            for name in cores}
+
+
+@pytest.mark.parametrize("home", ["A", "AEF"])
+def test_a_writer_that_was_away_when_a_merger_dropped_its_changes_is_told_when_it_comes_back(home: str) -> None:
+    cores, at_home = dropped_while_away(home)
+    for _ in range(len(home)):                                    # "AEF": its past goes on, with the most members
+        at_home.write("A", put(b"later", b"1"))
+    told = told_when_all_meet(cores)
+    # In its own past "back" is gone, as it is not with the others; nobody is told of a value that was deleted since.
+    assert [one for one in told["A"] if one[1] != b"back"] == [(INCREMENT, b"sum", b"5"), (PUT, b"own", b"7")]
+    assert [one for one in told["A"] if one[1] == b"back"][-1] == (DELETE, b"back", b"")
+    assert not any(told[name] for name in "BCDEF")
+    assert not any(told_when_all_meet(cores, counter=50).values()), "they were told twice"
+    assert cores["A"].untold == []
+
+
+@pytest.mark.parametrize("home", ["A", "AEF"])
+def test_what_a_merger_dropped_is_not_told_if_the_other_past_that_has_it_goes_on(home: str) -> None:
+    cores, at_home = dropped_while_away(home)
+    at_home.write("A", (INCREMENT, b"sum", b"90", None, 0), put(b"own", b"9"))
+    told = told_when_all_meet(cores)
+    assert [one for one in told["A"] if one[1] != b"back"] == []
+    assert told["B"] == [(INCREMENT, b"sum", b"9"), (PUT, b"own", b"8")]
+    assert cores["D"].items() == {b"sum": b"95", b"back": b"0", b"own": b"9", b"mine": b"1"}
+
+
+def test_of_equal_sums_the_increments_of_the_offer_are_told_to_a_writer_that_was_away() -> None:
+    _, cores = group("ABCDE", MERGE)
+    with_d, others = split(cores, "AD", "BCE")
+    others.write("B", (INCREMENT, b"sum", b"5", None, 0), put(b"same", b"x"))
+    with_d.write("A", (INCREMENT, b"sum", b"5", None, 0), put(b"same", b"x"))
+    _, alone = split({name: cores[name] for name in "AD"}, "A", "D", counter=20)
+    met = Part({**alone.cores, **others.cores})
+    met.install(view_of(*"BCED", counter=30))
+    assert told_when_all_meet(cores) == {"A": [(INCREMENT, b"sum", b"5")], "B": [], "C": [], "D": [], "E": []}
+
+
+def test_what_mergers_dropped_is_bounded_and_conflicts_are_kept_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core_module, "UNTOLD_LIMIT", 3)
+    _, cores = group("ABCD", MERGE)
+    with_d, others = split(cores, "AD", "BC")
+    others.write("B", put(b"k", b"2"), *[put(b"new %d" % number, b"1") for number in range(9)])
+    with_d.write("A", put(b"k", b"1"))
+    _, alone = split({name: cores[name] for name in "AD"}, "A", "D", counter=20)
+    met = Part({**alone.cores, **others.cores})
+    met.install(view_of(*"BCD", counter=30))
+    assert len(cores["B"].untold) == 3
+    assert told_when_all_meet(cores)["A"] == [(PUT, b"k", b"1")]
+
+
 def test_the_log_of_own_changes_is_bounded() -> None:
     _, cores = group("A")
     for _ in range(3):
@@ -379,7 +452,7 @@ def test_messages_that_do_not_fit_are_counted_and_change_nothing() -> None:
     _, cores = group("AB")
     view = view_of("A", "B", counter=2)
     core = cores["A"]
-    copy = encode(DictSnapshot(view.id.raw, 9, True, (), ((b"k", b"evil", address("B"), 1, 1 << 61),), ()))
+    copy = encode(DictSnapshot(view.id.raw, 9, True, (), ((b"k", b"evil", address("B"), 1, 1 << 61),), (), ()))
     core.receive(address("B"), b"\xff", 1, 0)
     core.receive(address("B"), copy, 0, 0)                        # not asked for
     core.receive(address("B"), copy, 7, 0)                        # a copy is no multicast
