@@ -2,10 +2,12 @@
 meets both.
 
     python -m benchmarks.sealed [--pairs 5] [--sizes 100,1000] [--seconds 1]
-                                [--what multicast,pair,request,join,relay,pause,garbage]
+                                [--what multicast,view,pair,request,join,relay,pause,garbage]
 
 * multicast: processor time a message of all processes, sender and receivers together (`jgroups bench multicast`), at
-  most 1.10 of the unsealed one at 100 B, 1.20 at 1 KB, 1.35 at 10 KB
+  most 1.10 of the unsealed one at 100 B, 1.20 at 1 KB, 1.35 at 10 KB; and what the calls of the cipher alone take of
+  that (cipher_alone.py), below which no code around them can come on this machine
+* view: the same with keys of views (`mode="view"`), at most 1.20 at 1 KB
 * pair: the same with keys of views and a tag for each receiver (`mode="view" sign="pair"`), at most 1.30 at 1 KB
 * request: the round trip of a lone request (median), at most 5 us more; and how much of that the cipher alone takes
   (lone_request.py)
@@ -29,6 +31,7 @@ import threading
 from argparse import ArgumentParser
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -51,26 +54,40 @@ PAUSE_MS, FLOODED = 50.0, 0.80
 RELAY_BOUND = 1 / 0.85
 RELAYED, RELAYED_BYTES = 20_000, 1000
 STACKS = Path(__file__).parents[1] / "stacks"
+ENCRYPT_LINE = '<ENCRYPT keyring="${keyring:jgroups.keys}"/>'
+MEMBERS = 3                              # of a group of `jgroups bench`
+
+
+def in_place_of_encrypt(path: Path, line: str) -> Path:
+    """Write the stack sealed.xml with another line instead of that of ENCRYPT."""
+    text = (STACKS / "sealed.xml").read_text()
+    assert text.count(ENCRYPT_LINE) == 1, "sealed.xml has another line of ENCRYPT"
+    path.write_text(text.replace(ENCRYPT_LINE, line))
+    return path
 
 
 @attrs.frozen
 class Files:
-    """The keyring, and a stack with keys of views, in a folder."""
+    """The keyring, and stacks in a folder: with keys of views without and with tags, and unsealed ones that call the
+    cipher as often as `sealed` does and as `by_view` does."""
 
     keyring: Path
+    views: Path
     by_view: Path
+    cipher: Path
+    cipher_tags: Path
 
     @classmethod
     def in_folder(cls, folder: Path) -> Files:
         keyring, secret = folder / "bench.keys", folder / "psk.keys"
         for path in (keyring, secret):
             write_keyring(path, new_keyring(SECRETS.draw(32)), new=True)
-        by_view = folder / "by-view.xml"
-        by_view.write_text((STACKS / "sealed.xml").read_text().replace(
-            '<ENCRYPT keyring="${keyring:jgroups.keys}"/>',
-            f'<ENCRYPT keyring="{keyring}" mode="view" sign="pair"/><AUTH authority="psk" secret="{secret}"/>'))
-        assert "AUTH" in by_view.read_text(), "sealed.xml has another line of ENCRYPT"
-        return cls(keyring, by_view)
+        auth = f'<AUTH authority="psk" secret="{secret}"/>'
+        alone = "<benchmarks.cipher_alone.CipherAlone"
+        return cls(keyring, *(in_place_of_encrypt(folder / f"{name}.xml", line) for name, line in {
+            "views": f'<ENCRYPT keyring="{keyring}" mode="view"/>{auth}',
+            "pair": f'<ENCRYPT keyring="{keyring}" mode="view" sign="pair"/>{auth}',
+            "cipher": f"{alone}/>", "cipher-tags": f'{alone} tags="{MEMBERS - 1}"/>'}.items()))
 
     @property
     def key_id(self) -> bytes:
@@ -91,13 +108,13 @@ def bench(kind: str, figure: str, seconds: float, stack: tuple[str, ...], *more:
     return float(json.loads(done.stdout)[figure]["median"])
 
 
-def pairs(number: int, plain: Callable[[], float], sealed: Callable[[], float]) -> tuple[float, float]:
-    """The medians of both, by turns, each first as often as the other."""
-    costs: tuple[list[float], list[float]] = ([], [])
-    for pair in range(number):
-        for which in ((0, 1), (1, 0))[pair % 2]:
-            costs[which].append((plain, sealed)[which]())
-    return median(costs[0]), median(costs[1])
+def turns(number: int, *measures: Callable[[], float]) -> list[float]:
+    """The median of each measure; they are taken by turns, in one order and then in the reverse one."""
+    costs: list[list[float]] = [[] for _ in measures]
+    for turn in range(number):
+        for which in range(len(measures))[::(1, -1)[turn % 2]]:
+            costs[which].append(measures[which]())
+    return [median(each) for each in costs]
 
 
 def ratio(what: str, unit: str, plain: float, sealed: float, most: float) -> bool:
@@ -105,6 +122,14 @@ def ratio(what: str, unit: str, plain: float, sealed: float, most: float) -> boo
     print(f"{what}: {plain:.3f} {unit} unsealed, {sealed:.3f} sealed: {sealed / plain:.2f} (at most {most:.2f})",
           flush=True)
     return sealed > most * plain
+
+
+def ratios(what: str, most: float, plain: float, floor: float, sealed: float) -> bool:
+    """Print what sealed messages cost beside unsealed ones, and beside such that call the cipher alone; returns whether
+    the bound is missed."""
+    missed = ratio(what, "us a message", plain, sealed, most)
+    print(f"  {floor / plain:.2f} by the calls of the cipher alone", flush=True)
+    return missed
 
 
 def excess(what: str, unit: str, plain: float, sealed: float, most: float) -> bool:
@@ -304,7 +329,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--sizes", default="100,1000")
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--what", default="multicast,pair,request,join,relay,pause,garbage")
+    parser.add_argument("--what", default="multicast,view,pair,request,join,relay,pause,garbage")
     args = parser.parse_args()
     wanted, missed = args.what.split(","), 0
     with tempfile.TemporaryDirectory() as folder:
@@ -313,26 +338,30 @@ def main() -> int:
         def cost_us(size: int, *stack: str) -> float:
             return bench("multicast", "cpu_us_per_msg", args.seconds, stack, "--ways", "batch", "--size", str(size))
 
+        def beside_cipher(what: str, size: int, most: float, alone: Path, *stack: str) -> bool:
+            stacks = ("udp",), (str(alone),), stack
+            return ratios(what, most, *turns(args.pairs, *(partial(cost_us, size, *each) for each in stacks)))
+
         if "multicast" in wanted:
             for size in map(int, args.sizes.split(",")):
-                found = pairs(args.pairs, lambda size=size: cost_us(size, "udp"),
-                              lambda size=size: cost_us(size, *files.sealed))
-                missed += ratio(f"{size} B", "us a message", *found, BOUNDS.get(size, max(BOUNDS.values())))
+                missed += beside_cipher(f"{size} B", size, BOUNDS.get(size, max(BOUNDS.values())), files.cipher,
+                                        *files.sealed)
+        if "view" in wanted:
+            missed += beside_cipher("1000 B, keys of views", 1000, BOUNDS[1000], files.cipher, str(files.views))
         if "pair" in wanted:
-            found = pairs(args.pairs, lambda: cost_us(1000, "udp"), lambda: cost_us(1000, str(files.by_view)))
-            missed += ratio("1000 B, sign=pair", "us a message", *found, PAIR_BOUND)
+            missed += beside_cipher("1000 B, sign=pair", 1000, PAIR_BOUND, files.cipher_tags, str(files.by_view))
         if "request" in wanted:
             took = [round_trips_us(files.keyring, 5 * args.seconds) for _ in range(args.pairs)]
             plain, floor, sealed = (median(each[kind] for each in took) for kind in KINDS)
             missed += excess("a lone request", "us", plain, sealed, REQUEST_US)
             print(f"  of it {floor - plain:+.1f} us by the calls of the cipher alone", flush=True)
         if "join" in wanted:
-            found = pairs(args.pairs, lambda: join_ms("udp"), lambda: join_ms(str(files.by_view)))
+            found = turns(args.pairs, lambda: join_ms("udp"), lambda: join_ms(str(files.by_view)))
             missed += excess("a join, keys of views and AUTH", "ms", *found, JOIN_MS)
         if "relay" in wanted:
             plain, sealed = {"NYC": "nyc", "SFO": "sfo"}, {"NYC": "sealed-site", "SFO": "sealed-site"}
             keys = {"keyring": files.keyring, "bridge_keyring": files.keyring}
-            found = pairs(args.pairs, lambda: relayed_us(plain, {}), lambda: relayed_us(sealed, keys))
+            found = turns(args.pairs, lambda: relayed_us(plain, {}), lambda: relayed_us(sealed, keys))
             missed += ratio("1000 B from site to site", "us a message", *found, RELAY_BOUND)
         if "pause" in wanted:
             rounds = range(args.pairs)
@@ -343,13 +372,13 @@ def main() -> int:
             missed += changed > PAUSE_MS
             upgrade = Path(folder) / "upgrade.xml"
             upgrade.write_text((STACKS / "sealed.xml").read_text().replace("<ENCRYPT", '<ENCRYPT accept_clear="5m"'))
-            plain, sealed = pairs(args.pairs, lambda: replaced_ms(files, "udp"),
+            plain, sealed = turns(args.pairs, lambda: replaced_ms(files, "udp"),
                                   lambda: replaced_ms(files, str(upgrade)))
             print(f"the longest pause while two of three members are replaced: {plain:.1f} ms by unsealed ones, "
                   f"{sealed:.1f} by sealed ones", flush=True)
         if "garbage" in wanted:
             for rate in (1_000, 10_000):
-                alone, flooded = pairs(args.pairs, lambda: flooded_rate(files, 0),
+                alone, flooded = turns(args.pairs, lambda: flooded_rate(files, 0),
                                        lambda rate=rate: flooded_rate(files, rate))
                 print(f"{rate} forged frames a second: {flooded:.0f} messages a second, {alone:.0f} without: "
                       f"{flooded / alone:.2f} (at least {FLOODED:.2f})", flush=True)

@@ -1,8 +1,8 @@
 """`jgroups lint STACK`: checks a stack file. Prints every error with its line, and what is allowed instead.
 
 Loads the stack as a channel does, with RELAY's bridge. Warns of a stack, or a bridge, that leaves this host without
-ENCRYPT: every process that reaches its ports can read, forge and replay. Exit 0: no errors (there may be warnings), 1:
-errors.
+ENCRYPT: every process that reaches its ports can read, forge and replay; and of a bridge with ENCRYPT without AUTH.
+Exit 0: no errors (there may be warnings), 1: errors.
 """
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def unsealed(spec: StackSpec, properties: Mapping[str, object]) -> list[str]:
     found = [clear_text(spec, "this stack")] if leaves_host(spec) else []
     if bridge is not None:
         if leaves_host(bridge):
-            found.append(clear_text(bridge, f"the bridge {relay.bridge_props}"))
+            found.append(clear_text(bridge, f"the bridge {relay.bridge_props}")
+                         or unproven_text(bridge, relay.bridge_props))
         elif sealed(spec) and not sealed(bridge):
             found.append(f"W-SEC2: this stack has ENCRYPT and the bridge {relay.bridge_props} has none: what the site "
                          "seals crosses to other sites in clear")
@@ -82,6 +83,14 @@ def clear_text(spec: StackSpec, what: str) -> str:
     code = "W-SEC1" if what == "this stack" else "W-SEC2"
     return (f"{code}: {what} leaves this host (bind_addr {spec.layers[0].config.bind_addr}) without ENCRYPT: whoever "
             "reaches its ports can read, forge and replay (docs/how-to/encrypt.md)")
+
+
+def unproven_text(bridge: StackSpec, props: str) -> str:
+    """The warning of a sealed bridge without AUTH; "": it has it."""
+    if bridge.config_of("AUTH") is not None:
+        return ""
+    return (f"W-SEC3: the bridge {props} has ENCRYPT and no AUTH: a relay of one site that holds the bridge's keys can "
+            "introduce itself as another site (docs/how-to/encrypt.md)")
 
 
 def leaves_host(spec: StackSpec) -> bool:

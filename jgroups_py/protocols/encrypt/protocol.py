@@ -37,7 +37,15 @@ from jgroups_py.model.events import (
     ViewKeyChosen,
 )
 from jgroups_py.model.outputs import Frame, LogEntry, ReadKeyring
-from jgroups_py.model.ports import WAITING, AddressBook, Authenticator, FrameSealer, KeyReporter, ViewKeys
+from jgroups_py.model.ports import (
+    WAITING,
+    AddressBook,
+    Authenticator,
+    FrameRoom,
+    FrameSealer,
+    KeyReporter,
+    ViewKeys,
+)
 from jgroups_py.model.units import choice, duration, millis, seconds, text
 from jgroups_py.protocols.encrypt.ciphers import EPOCH_BITS, NONCE_STARTS, FrameWriter, Parts, frame_cipher
 from jgroups_py.protocols.encrypt.clear_window import ClearWindow
@@ -93,6 +101,8 @@ ASK_AGAIN_NS: Final = millis(200)        # between two challenges to one sender
 PROVE_WITHIN_NS: Final = seconds(5)      # then what is held of it is dropped
 MOST_COPIED: Final = 4096
 UNSEALED: Final = MAGIC + bytes((VERSION,))        # how a frame begins that is not sealed
+TAGGED_KINDS: Final = {"none": (Kind.CONTROL,), "pair": (Kind.DATA, Kind.CONTROL), "each": ()}
+"""`sign` -> the kinds of multicasts that may have tags."""
 HANDSHAKES_A_SECOND: Final = 500         # handshake frames sent, at most
 
 
@@ -109,8 +119,8 @@ class EncryptConfig:
                        "members; it needs AUTH. A member that leaves or is excluded reads nothing that is sent later.")
     sign: str = choice("none", allowed=("none", "pair", "each"), doc="With mode=\"view\", how multicasts of the "
                        "application prove which member sent them: not at all, by a tag for each member (32 at most, "
-                       "then as each), or by a signature. Those of protocols always are, by a signature or, with pair, "
-                       "by tags.")
+                       "then as each), or by a signature. Those of protocols always are, by tags once all members have "
+                       "proven themselves, else by a signature; with each by a signature.")
     reread_ns: int = duration("1s", least="100ms", doc="How often to look whether the file of the keyring has changed.")
     accept_clear_ns: int = duration("0s", most="1h", doc="For the upgrade of a running group: so long after it "
                                     "connected a member also takes and sends frames in clear, if other members need "
@@ -133,6 +143,8 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
     """See the module."""
 
     control_only = True
+    needs = {"room": FrameRoom}
+    room: FrameRoom
     Config = EncryptConfig
     config: EncryptConfig
     COUNTERS = declare(
@@ -280,13 +292,19 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         self.frames_sealed += 1
         if kind is Kind.DATA and self.config.sign == "none":
             return writer.seal(MULTICAST_STREAM, parts, self.view_key)
-        if self.config.sign == "pair":
+        if self.config.sign == "pair" or (self.config.sign == "none" and self.has_room_for_tags(parts)):
             ciphers = self.tag_ciphers(writer)
             # A member that has not proven itself gets no tag, so it drops the frame. Data comes again then; what
             # protocols multicast may not, so that is signed: the member can verify it as soon as it knows this one.
             if ciphers is not None and (kind is Kind.DATA or None not in ciphers):
                 return writer.seal(TAGGED_STREAM, parts, self.view_key, partial(tagged, ciphers))
         return writer.seal(SIGNED_STREAM, parts, self.view_key, self.signed)
+
+    def has_room_for_tags(self, parts: Parts) -> bool:
+        """Whether a text with a tag for each other member fits a frame: with sign="none" `overhead` has room for a
+        signature only, so that messages, which are not tagged then, fill their frames."""
+        tags = TAG_BYTES * (len(self.members) - 1)
+        return SEAL_BYTES + sum(map(len, parts)) + tags <= self.room.max_frame_bytes()
 
     def signed(self, stream: int, count: int, head: bytes, parts: Parts) -> bytes:
         """The text of a multicast with a signature."""
@@ -472,10 +490,10 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             if self.config.sign != "none":
                 raise WireError("messages are signed here")
             return len(text)
-        if kind not in (Kind.DATA, Kind.CONTROL):
+        if kind not in TAGGED_KINDS[self.config.sign]:
             raise WireError("it is of another kind than its stream")
         number, mine = self.tag_places.get(name[:ADDRESS_BYTES]) or self.tag_place(name[:ADDRESS_BYTES])
-        if self.config.sign != "pair" or sender.pair is None or mine < 0:
+        if sender.pair is None or mine < 0:
             raise WireError("no tag is for this member")
         if sender.tag_in is None:
             sender.tag_in = tag_cipher(sender.pair.secret, name)

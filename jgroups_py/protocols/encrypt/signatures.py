@@ -1,10 +1,10 @@
 """Who speaks inside the group, in mode "view": which multicasts are signed or tagged, and the check of it.
 
-A key of the view proves that a frame is of a member, not of which one. So what protocols multicast is signed with the
-key of Ed25519 that its sender showed when it proved who it is. Multicasts of the application are so too with
-sign="each". With "pair" all of these have a tag for each other member, under the key that the two have alone, at a
-tenth of the cost or less; but what protocols multicast is signed as long as a member has not proven itself. Unicasts
-are sealed under that key in any case.
+A key of the view proves that a frame is of a member, not of which one. So what protocols multicast has a tag for each
+other member, under the key that the two have alone. As long as a member has not proven itself, and with sign="each", it
+is signed instead, with the key of Ed25519 that its sender showed when it proved who it is, at ten times the cost or
+more. Multicasts of the application have tags with sign="pair", and signatures with "each". Unicasts are sealed under
+the key of the two in any case.
 
 The receiver decides by the text itself what kind a multicast is, so an insider cannot have a control message taken for
 data. A *discovery multicast* is for processes outside the view too: of discovery, and of MERGE3. Source: MACs of Castro

@@ -94,10 +94,18 @@ def test_props_of_a_protocol_that_is_left_out_gives_the_reason(capsys):
 @pytest.mark.parametrize(("stack", "properties", "codes"), [
     ("udp", {}, []), ("udp", {"bind_addr": "10.0.0.1"}, ["W-SEC1"]), ("tcp", {"bind_addr": "site_local"}, ["W-SEC1"]),
     ("sealed", {"bind_addr": "10.0.0.1"}, []), ("nyc", {"bridge_addr": "10.0.0.1"}, ["W-SEC2"]),
-    ("nyc", {"bind_addr": "10.0.0.1"}, ["W-SEC1", "W-SEC2"]), ("sealed-site", {"bind_addr": "10.0.0.1"}, []),
+    ("nyc", {"bind_addr": "10.0.0.1"}, ["W-SEC1", "W-SEC2"]), ("sealed-site", {"bind_addr": "10.0.0.1"}, ["W-SEC3"]),
     ("sealed-site", {"bridge_props": "bridge.xml"}, ["W-SEC2"]), ("udp", {"bind_addr": "127.0.0.2"}, []),
 ])
 def test_lint_warns_of_what_leaves_this_host_in_clear(stack, properties, codes):
     report = lint.check(stack, properties)
     assert report["ok"]
     assert [warning.partition(":")[0] for warning in report["warnings"]] == codes
+
+
+def test_lint_has_no_warning_of_a_sealed_bridge_with_auth(tmp_path):
+    bridge, text = tmp_path / "bridge.xml", (STACKS / "sealed-bridge.xml").read_text()
+    assert text.count("<TCPPING") == 1
+    bridge.write_text(text.replace("<TCPPING", '<AUTH identity="relay.pem" trust="known.json"/><TCPPING'))
+    report = lint.check("sealed-site", {"bind_addr": "10.0.0.1", "bridge_props": str(bridge)})
+    assert (report["errors"], report["warnings"]) == ([], [])

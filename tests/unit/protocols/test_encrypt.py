@@ -26,7 +26,7 @@ from jgroups_py.wire.sealed_head import HEAD_BYTES, SENDER_END, SENDER_OFFSET, r
 
 KEYS = new_keyring(bytes(range(32)))
 OTHER = bytes(range(32, 64))
-PLACES = {"A": ("10.0.0.1", 7801), "B": ("10.0.0.2", 7802), "C": ("10.0.0.3", 7803)}
+PLACES = {name: (f"10.0.0.{number}", 7800 + number) for number, name in enumerate("ABCDEF", 1)}
 A, B = address("A"), address("B")
 
 

@@ -21,6 +21,7 @@ from jgroups_py.protocols.merge.protocol import MERGE_ID, Info
 from jgroups_py.protocols.nakack.headers import MulticastData
 from jgroups_py.protocols.transport.protocol import Udp, UdpConfig
 from jgroups_py.sealing.keyring import ACTIVE, group_key
+from jgroups_py.sealing.primitives import SIGNATURE_BYTES, TAG_BYTES
 from jgroups_py.stack.protocol import CONTROL
 from jgroups_py.stack.stack import Stack
 from jgroups_py.testing.bench import address, change, view_of
@@ -28,6 +29,7 @@ from jgroups_py.wire.sealed_head import (
     DISCOVERY_STREAM,
     HANDSHAKE_STREAM,
     MULTICAST_STREAM,
+    SEAL_BYTES,
     SIGNED_STREAM,
     TAGGED_STREAM,
     UNICAST_STREAM,
@@ -59,9 +61,9 @@ class Viewed(Authenticated):
         self.stack.inject(change(view_of(*names)), self.now_ns)
 
 
-def group(*names: str, sign: str = "none") -> tuple[Viewed, ...]:
+def group(*names: str, sign: str = "none", config: AuthConfig = KEYS_CONFIG) -> tuple[Viewed, ...]:
     """Members that have met, in a view."""
-    members = {name: Viewed(name, sign) for name in names}
+    members = {name: Viewed(name, sign, config=config) for name in names}
     for member in members.values():
         member.install(*names)
     moved = True
@@ -139,7 +141,7 @@ def test_an_operator_sees_at_how_many_members_the_key_of_the_view_is(keyring):
 
 
 def test_what_protocols_multicast_is_signed_and_discovery_is_for_all():
-    one, other = group("A", "B")
+    one, other = group("A", "B", sign="each")
     one.stack.inject(Batch(one.me, None, (), (LeaveRequest(None),), CONTROL), 0)
     (frame,) = one.frames()
     assert stream_of(frame) == SIGNED_STREAM
@@ -155,8 +157,9 @@ def test_what_protocols_multicast_is_signed_and_discovery_is_for_all():
     assert other.stats["frames_opened"] == 1
 
 
-def test_with_pair_what_protocols_multicast_has_a_tag_for_each_member_once_all_have_proven_themselves():
-    one, other, third = group("A", "B", "C", sign="pair")
+@pytest.mark.parametrize("sign", ["none", "pair"])
+def test_what_protocols_multicast_has_a_tag_for_each_member_once_all_have_proven_themselves(sign):
+    one, other, third = group("A", "B", "C", sign=sign)
     one.stack.inject(Batch(one.me, None, (), (LeaveRequest(None),), CONTROL), 0)
     (frame,) = one.frames()
     assert stream_of(frame) == TAGGED_STREAM
@@ -166,9 +169,10 @@ def test_with_pair_what_protocols_multicast_has_a_tag_for_each_member_once_all_h
         assert (member.stats["frames_opened"], member.drops()) == (opened + 1, {})
 
 
-def test_with_pair_what_protocols_multicast_is_signed_while_a_member_has_not_proven_itself():
+@pytest.mark.parametrize("sign", ["none", "pair"])
+def test_what_protocols_multicast_is_signed_while_a_member_has_not_proven_itself(sign):
     """A tag could not be made for that member, and what protocols multicast may come only once."""
-    one, other = group("A", "B", sign="pair")
+    one, other = group("A", "B", sign=sign)
     one.install("A", "B", "C")
     other.install("A", "B", "C")
     one.sent()
@@ -180,7 +184,27 @@ def test_with_pair_what_protocols_multicast_is_signed_while_a_member_has_not_pro
     assert other.stats["frames_opened"] == opened + 1
 
 
+def test_without_signatures_of_messages_a_large_text_of_a_protocol_that_has_no_room_for_tags_is_signed():
+    """`overhead` has room for a signature only: with tags for many members the frame would be too large."""
+    one, *others = group(*PLACES, config=PSK_CONFIG)         # more than have identities
+    room, tags = one.encrypt.room.max_frame_bytes(), TAG_BYTES * len(others)
+    assert tags > SIGNATURE_BYTES, "else it is no question"
+    bare = len(wire.encode_inner(Batch(one.me, None, (b"",), (LeaveRequest(None),), CONTROL))[0])
+    for length, stream in ((room - SEAL_BYTES - tags - bare, TAGGED_STREAM),
+                           (room - SEAL_BYTES - tags - bare + 1, SIGNED_STREAM),
+                           (room - SEAL_BYTES - SIGNATURE_BYTES - bare, SIGNED_STREAM)):
+        one.stack.inject(Batch(one.me, None, (bytes(length),), (LeaveRequest(None),), CONTROL), 0)
+        (frame,) = one.frames()
+        assert (stream_of(frame), len(frame) <= room) == (stream, True)
+        for member in others:
+            opened = member.stats["frames_opened"]
+            member.take(frame, "A")
+            assert (member.stats["frames_opened"], member.drops()) == (opened + 1, {})
+
+
 @pytest.mark.parametrize(("sign", "batch", "stream", "trailer"), [
+    ("none", "control", TAGGED_STREAM, b""), ("none", "data", TAGGED_STREAM, bytes(32)),
+    ("each", "control", TAGGED_STREAM, bytes(32)),
     ("none", "control", MULTICAST_STREAM, b""), ("none", "control", SIGNED_STREAM, bytes(64)),
     ("none", "control", TAGGED_STREAM, bytes(32)),
     ("pair", "control", TAGGED_STREAM, bytes(32)), ("pair", "control", TAGGED_STREAM, b""),
