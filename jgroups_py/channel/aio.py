@@ -87,6 +87,7 @@ class AsyncChannel(BaseChannel):
         self._io = place.new_io(self.name, session.host, lambda: self._orphaned(session))
         self._consumer = asyncio.create_task(self._consume(session), name=f"jgroups-deliver-{self.name}")
         self._consumer.add_done_callback(self._consumed)
+        session.state_due = state_from is not None
         session.start()
         self._io.start()
         try:
@@ -95,6 +96,7 @@ class AsyncChannel(BaseChannel):
                 raise self._join_failure(session, timeout)
             if state_from is not None:
                 await self.get_state(provider, timeout)
+                session.state_due = False
         except BaseException:
             await asyncio.shield(self._end(session))
             raise

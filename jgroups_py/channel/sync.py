@@ -86,6 +86,7 @@ class JChannel(BaseChannel):
             session = self._begin(cluster, self._notify_waiters, place.new_host)
             session.dispatcher.callback_failed = place.callback_failed
             thread = self._thread = place.new_thread(self.name, session.host, session.dispatcher)
+        session.state_due = state_from is not None
         session.start()
         thread.start()
         try:
@@ -95,6 +96,7 @@ class JChannel(BaseChannel):
                 raise self._join_failure(session, timeout)
             if state_from is not None:
                 self.get_state(provider, timeout)
+                session.state_due = False
         except BaseException:
             self._end(session)
             raise

@@ -2,7 +2,8 @@
 
     /livez        200, or 503: the channel closed by itself, or its loop ran no round for 30 s. It does not depend on
                   other members: a probe must not restart a healthy member for a problem of its group
-    /readyz       200, or 503 with what fails: in the group, loop answers; ?members=3 and ?sites=SFO,LON add conditions
+    /readyz       200, or 503 with what fails: in the group and not leaving, loop answers, no state on its way to it;
+                  ?members=3 and ?sites=SFO,LON add conditions
     /metrics      Prometheus (metrics.py)
     /v1/member    this member: state, view, queues
     /v1/members   as `jgroups members --json`
@@ -106,9 +107,11 @@ class EndpointApi:
         except ValueError as error:
             return plain_answer(400, str(error))
         snapshot = await self._snapshot()
-        checks = {"connected": snapshot.state == ChannelState.CONNECTED and snapshot.report is not None,
-                  "loop": not snapshot.silent_seconds}
         report = snapshot.report
+        checks = {"connected": snapshot.state == ChannelState.CONNECTED and report is not None and not report.leaving,
+                  "loop": not snapshot.silent_seconds}
+        if report is not None and report.lacks_state:
+            checks["state"] = False
         known = {} if report is None or report.sites is None else report.sites["sites"]
         if least_members:
             checks["members"] = report is not None and len(report.members["members"]) >= least_members

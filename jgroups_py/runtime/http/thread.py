@@ -1,10 +1,11 @@
 """A server of HTTP on an event loop and a thread of its own, for programs without a loop or with a busy one.
 
 Other threads of the process, that of a channel above all, must not wait for the interpreter's lock until a burst of
-clients has been answered. Python takes the lock away from a thread after 5 ms; each read and write of a socket gives it
-up, but for so short that a thread which waits for it is not there in time. So the server's thread sleeps for a moment
-after each WORK_SECONDS of its processor time: between rounds of its loop, which are short therefore, and where the
-server calls `give_way`. A longer rest would not help messages, and keep probes waiting (benchmarks/http_load.py).
+clients has been answered. Python takes the lock away from a thread after 0.5 ms (5 ms without a member); each read and
+write of a socket gives it up, but for so short that a thread which waits for it is not there in time. So the server's
+thread sleeps for a moment after each WORK_SECONDS of its processor time: between rounds of its loop, which are short
+therefore, and where the server calls `give_way`. A longer rest would not help messages, and keep probes waiting
+(benchmarks/http_load.py).
 """
 from __future__ import annotations
 
