@@ -22,6 +22,8 @@ from jgroups_py.runtime.http.server import YOUNG_SECONDS, HttpLimits, HttpServer
 from jgroups_py.runtime.http.thread import (
     READY_AT_ONCE,
     REST_SECONDS,
+    USUAL_REST_SECONDS,
+    WORK_FOR_LATE,
     WORK_SECONDS,
     GiveWay,
     GivingSelector,
@@ -211,6 +213,13 @@ def test_a_server_with_a_thread_of_its_own_rests_after_some_work(monkeypatch: py
         clock["worked"] += WORK_SECONDS * 0.4
         give_way()
     assert rests == [REST_SECONDS] * 3
+    now = iter([0.0, USUAL_REST_SECONDS + WORK_SECONDS])     # before and after a rest that ended late
+    monkeypatch.setattr(http_thread.time, "perf_counter", lambda: next(now))
+    clock["worked"] += WORK_SECONDS
+    for _ in range(WORK_FOR_LATE):
+        give_way()
+        clock["worked"] += WORK_SECONDS * 0.9
+    assert len(rests) == 4, "it works for longer before the next one"
 
 
 def test_sockets_that_are_ready_take_turns_and_one_that_is_closed_meanwhile_is_left_out():

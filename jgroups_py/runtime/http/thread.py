@@ -22,19 +22,27 @@ from jgroups_py.runtime.http.server import HttpServer
 STOP_SECONDS = 5.0
 WORK_SECONDS = 0.00005
 REST_SECONDS = 0.00005                      # Linux adds as much
+USUAL_REST_SECONDS = 0.0002                 # beside a thread that is busy now and then
+WORK_FOR_LATE = 8
 READY_AT_ONCE = 2                           # sockets, in a round of the loop
 
 
 class GiveWay:
-    """Called by one thread between pieces of its work: sleeps if it has worked for WORK_SECONDS since it last did."""
+    """Called by one thread between pieces of its work: sleeps if it has worked for WORK_SECONDS since it last did.
+
+    Beside a thread that is busy all the time each rest ends only when that one gives up the lock. Then it works for
+    longer before the next rest, or probes would wait.
+    """
 
     def __init__(self) -> None:
-        self._rested_at = 0.0                                # in processor time of the thread
+        self._next_rest = WORK_SECONDS                       # in processor time of the thread
 
     def __call__(self) -> None:
-        if time.thread_time() - self._rested_at >= WORK_SECONDS:
+        if time.thread_time() >= self._next_rest:
+            began = time.perf_counter()
             time.sleep(REST_SECONDS)
-            self._rested_at = time.thread_time()
+            late = time.perf_counter() - began - USUAL_REST_SECONDS
+            self._next_rest = time.thread_time() + max(WORK_SECONDS, WORK_FOR_LATE * late)
 
 
 class GivingSelector(selectors.DefaultSelector):
