@@ -20,7 +20,7 @@ from jgroups_py.model.errors import ConfigError
 from jgroups_py.runtime.http.server import HttpServer
 
 STOP_SECONDS = 5.0
-WORK_SECONDS = 0.00005
+WORK_SECONDS = 0.0001
 REST_SECONDS = 0.00005                      # Linux adds as much
 USUAL_REST_SECONDS = 0.0002                 # beside a thread that is busy now and then
 WORK_FOR_LATE = 8
