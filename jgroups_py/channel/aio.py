@@ -87,6 +87,7 @@ class AsyncChannel(BaseChannel):
         self._io = place.new_io(self.name, session.host, lambda: self._orphaned(session))
         self._consumer = asyncio.create_task(self._consume(session), name=f"jgroups-deliver-{self.name}")
         self._consumer.add_done_callback(self._consumed)
+        session.state_due = state_from is not None
         session.start()
         self._io.start()
         try:
@@ -95,6 +96,7 @@ class AsyncChannel(BaseChannel):
                 raise self._join_failure(session, timeout)
             if state_from is not None:
                 await self.get_state(provider, timeout)
+                session.state_due = False
         except BaseException:
             await asyncio.shield(self._end(session))
             raise
@@ -215,11 +217,19 @@ class AsyncChannel(BaseChannel):
                 intake.left = left - MESSAGE_COST
                 if not intake.attend or intake.tell(payload):
                     return None
-            elif self._observer is not None and self._sent_unobserved(payload):
-                return None
+            elif ((observer := self._observer) is not None and (passing := observer.passing) > 0
+                    and not observer.wants()):
+                intake = self._status.passing
+                left = intake.left - len(payload)
+                if left > 0:
+                    observer.passing = passing - 1
+                    intake.append(payload)
+                    intake.left = left - MESSAGE_COST
+                    if not intake.attend or intake.tell(payload):
+                        return None
         dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
         if self._observer is not None:
-            with self._observer.sending(dest, 1, len(data), wired) as wired:
+            with self._observer.sending(dest, (data,), wired) as wired:
                 if until is not None or bits & RSVP:
                     return await self.send_until(
                         self.checked_until(until, dest, bits), data, bits, wired, timeout, wait)
@@ -259,7 +269,7 @@ class AsyncChannel(BaseChannel):
         """See JChannel.send_batch; awaits room every so often."""
         found, wired = self._all_bytes(dest, payloads, flags), self._wire_headers(headers, topic, dest)
         if self._observer is not None:
-            with self._observer.sending(dest, len(found), sum(map(len, found)), wired) as wired:
+            with self._observer.sending(dest, found, wired) as wired:
                 return await self._put_rounds(dest, found, Flag.bits(flags), wired, timeout)
         return await self._put_rounds(dest, found, Flag.bits(flags), wired, timeout)
 

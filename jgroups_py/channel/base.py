@@ -33,7 +33,7 @@ from jgroups_py.model.errors import (
 from jgroups_py.model.events import Event
 from jgroups_py.model.units import show_size
 from jgroups_py.model.view import GlobalView, View
-from jgroups_py.runtime.send_queue import CLOSED_INTAKE, MESSAGE_COST, Intake
+from jgroups_py.runtime.send_queue import CLOSED_INTAKE, Intake
 
 SEND_SECONDS = 60.0                         # how long a send waits for room by default
 PLAIN = {bytes}                             # types of payloads that are sent as they are
@@ -54,13 +54,15 @@ class ChannelStatus(ChannelListener):
 
     session: None while not connected. intake: the short way to its queue, closed while not connected. view: the one in
     which the messages that are being delivered now were sent. sites: other site -> its status. over: called when a
-    session has ended, or the channel has closed by itself. observed: `intake` stays closed: an observer is asked first.
+    session has ended, or the channel has closed by itself. observed: `intake` stays closed, and messages that the
+    observer lets pass take `passing`, which is what `intake` is without an observer.
     """
 
     state: ChannelState = ChannelState.OPEN
     closed_because: str = ""
     session: Session | None = None
     intake: Intake = CLOSED_INTAKE
+    passing: Intake = CLOSED_INTAKE
     view: View | None = None
     global_view: GlobalView | None = None
     sites: dict[str, str] = attrs.Factory(dict)
@@ -76,7 +78,7 @@ class ChannelStatus(ChannelListener):
     def session_ended(self, session: Session) -> None:
         """The session has ended."""
         if session is self.session:
-            self.session, self.view, self.intake = None, None, CLOSED_INTAKE
+            self.session, self.view, self.intake, self.passing = None, None, CLOSED_INTAKE, CLOSED_INTAKE
             if self.state is not ChannelState.CLOSED:
                 self.state = ChannelState.OPEN
             self.over()
@@ -86,7 +88,8 @@ class ChannelStatus(ChannelListener):
             self.view = view
             if self.state is ChannelState.CONNECTING:
                 self.state = ChannelState.CONNECTED
-                self.intake = CLOSED_INTAKE if self.observed else session.sends.intake
+                self.passing = session.sends.intake
+                self.intake = CLOSED_INTAKE if self.observed else self.passing
 
     def global_view_installed(self, session: Session, view: GlobalView) -> None:
         if session is self.session:
@@ -98,7 +101,8 @@ class ChannelStatus(ChannelListener):
 
     def closed_itself(self, session: Session, reason: str) -> None:
         if session is self.session:
-            self.state, self.closed_because, self.view, self.intake = ChannelState.CLOSED, reason, None, CLOSED_INTAKE
+            self.state, self.closed_because, self.view = ChannelState.CLOSED, reason, None
+            self.intake = self.passing = CLOSED_INTAKE
             self.over()
 
 
@@ -287,8 +291,7 @@ class BaseChannel(Subscriptions, CallbackRegistry):
         if session is not None:
             session.dispatcher.observer = observer
             self._receiver_changed()
-            if status.state is ChannelState.CONNECTED:
-                status.intake = session.sends.intake if observer is None else CLOSED_INTAKE
+            status.intake = status.passing if observer is None else CLOSED_INTAKE
 
     def connection(self) -> Session:
         """The connection to the group, of which a building block uses what `Connection` has.
@@ -347,20 +350,6 @@ class BaseChannel(Subscriptions, CallbackRegistry):
         if len(data) > self.max_message_bytes:
             self.check_size(len(data))                       # raises
         return dest, data, Flag.bits(flags) if flags else 0, self._wire_headers(headers, topic, dest)
-
-    def _sent_unobserved(self, payload: bytes) -> bool:
-        """With an observer: send a plain message by the short way, if the observer does not want it and there is room.
-        """
-        observer, session = self._observer, self._status.session
-        if observer is None or session is None or self._status.state is not ChannelState.CONNECTED or observer.wants():
-            return False
-        intake = session.sends.intake
-        left = intake.left - len(payload)
-        if left <= 0:
-            return False
-        intake.append(payload)
-        intake.left = left - MESSAGE_COST
-        return not intake.attend or intake.tell(payload)
 
     def _wire_headers(
         self, headers: Mapping[int, bytes] | None, topic: str | int | None, dest: Address | None,

@@ -2,11 +2,12 @@
 
 It is for what follows a message from its send to its receiver in another process (ops/tracing.py). Without an observer
 nothing is called: plain messages take the short way into the queue (send_queue.Intake), and every other send has one
-comparison with None. With one, `wants` is asked for each plain message.
+comparison with None. With one, plain messages take the short way too, as many as it lets pass: see `wants` and
+`passing`.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -17,18 +18,20 @@ from jgroups_py.model.batch import Header
 class MessageObserver(Protocol):
     """What is told of the messages of an application; those of building blocks pass it by. From any thread."""
 
-    def wants(self) -> bool:
-        """Whether `sending` is to be called for a plain message (to all, without headers, flags, topic, receipt) that
-        is about to be sent. For all others it is called unasked."""
+    wants: Callable[[], object]
+    """Gives a true value if `sending` is to be called for a plain message (to all, without headers, flags, topic,
+    receipt) that this thread is about to send, whatever `passing` is. For all other messages it is called unasked."""
+    passing: int
+    """How many plain messages go by before `sending` is called for one; the channel counts it down, for those that take
+    the short way. Threads may overwrite each other's count, so some more may pass."""
 
     def sending(
-        self, dest: Address | None, messages: int, nbytes: int, wired: tuple[Header, ...],
+        self, dest: Address | None, payloads: Sequence[bytes], wired: tuple[Header, ...],
     ) -> AbstractContextManager[tuple[Header, ...]]:
         """Entered before messages with these headers are queued, and left when `send` returns or raises; it gives the
         headers to send them with.
 
-        wired: the application's headers (AppHeaders, if there are any) and that of the topic, in this order. nbytes: of
-        all payloads.
+        wired: the application's headers (AppHeaders, if there are any) and that of the topic, in this order.
         """
 
     def receiving(self, method: Callable[..., Any]) -> Callable[..., Any]:

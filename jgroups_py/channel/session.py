@@ -66,6 +66,8 @@ class Session(Connection):
         self.view: View | None = None                        # that of the messages that are being delivered now
         self.joined = False                                  # the first view was delivered
         self.ended = False                                   # the node is gone
+        self.leaving = False                                 # it was asked to leave
+        self.state_due = False                               # `connect` fetches a state, and does not have it yet
         self.reason = ""
         self._name = name
         self._spec = spec
@@ -97,9 +99,16 @@ class Session(Connection):
 
     def leave(self, forget: bool) -> None:
         """Leave the group gracefully."""
+        self.leaving = True
         for block in self._blocks:
             block.leaving()
         self.host.leave(forget)
+
+    @property
+    def lacks_state(self) -> bool:
+        """A state is on its way to this member, by `connect` or `get_state`, or because RELAY advised it."""
+        dispatcher = self.dispatcher
+        return self.state_due or dispatcher.transfer is not None or dispatcher.reading_state
 
     # --- for building blocks: see Connection ------------------------------------------------------------------------
 

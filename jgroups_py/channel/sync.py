@@ -86,6 +86,7 @@ class JChannel(BaseChannel):
             session = self._begin(cluster, self._notify_waiters, place.new_host)
             session.dispatcher.callback_failed = place.callback_failed
             thread = self._thread = place.new_thread(self.name, session.host, session.dispatcher)
+        session.state_due = state_from is not None
         session.start()
         thread.start()
         try:
@@ -95,6 +96,7 @@ class JChannel(BaseChannel):
                 raise self._join_failure(session, timeout)
             if state_from is not None:
                 self.get_state(provider, timeout)
+                session.state_due = False
         except BaseException:
             self._end(session)
             raise
@@ -243,13 +245,21 @@ class JChannel(BaseChannel):
                 intake.left = left - MESSAGE_COST
                 if not intake.attend or intake.tell(payload):
                     return None
-            elif self._observer is not None and self._sent_unobserved(payload):
-                return None
+            elif ((observer := self._observer) is not None and (passing := observer.passing) > 0
+                    and not observer.wants()):
+                intake = self._status.passing
+                left = intake.left - len(payload)
+                if left > 0:
+                    observer.passing = passing - 1
+                    intake.append(payload)
+                    intake.left = left - MESSAGE_COST
+                    if not intake.attend or intake.tell(payload):
+                        return None
         session = self.connection()
         dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
         room = self.send_timeout if timeout is None else timeout
         if self._observer is not None:
-            with self._observer.sending(dest, 1, len(data), wired) as wired:
+            with self._observer.sending(dest, (data,), wired) as wired:
                 if until is not None or bits & RSVP:
                     return self.send_until(self.checked_until(until, dest, bits), data, bits, wired, room, wait)
                 session.sends.put(dest, data, bits, wired, room)
@@ -289,7 +299,7 @@ class JChannel(BaseChannel):
         found = self._all_bytes(dest, payloads, flags)
         wired, wait = self._wire_headers(headers, topic, dest), self.send_timeout if timeout is None else timeout
         if self._observer is not None:
-            with self._observer.sending(dest, len(found), sum(map(len, found)), wired) as wired:
+            with self._observer.sending(dest, found, wired) as wired:
                 return session.sends.put_all(dest, found, Flag.bits(flags), wired, wait)
         return session.sends.put_all(dest, found, Flag.bits(flags), wired, wait)
 

@@ -12,11 +12,12 @@ OpenTelemetry's API makes the spans; what becomes of them is up to the SDK that 
 """
 from __future__ import annotations
 
+import contextvars
 import inspect
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -32,7 +33,7 @@ from jgroups_py.wire.topic_headers import topic_of
 
 try:
     from opentelemetry import trace
-    from opentelemetry.context import get_current
+    from opentelemetry.context import Context, attach, detach, get_current
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 except ImportError:                                          # the extra is not installed: said when it is needed
     trace = None                                             # type: ignore[assignment]
@@ -43,6 +44,8 @@ TRACE_HEADER = 4242                         # the application's header with `tra
 SENT_HEADER = 4243                           # the wall clock at the send: nanoseconds since 1970, 8 bytes, big-endian
 SENT_BYTES = 8
 PARENT = "traceparent"
+NEVER = 1 << 62                             # messages
+MOST_THINNED = 8
 
 
 class Tracing:
@@ -59,7 +62,8 @@ class Tracing:
 
         ratio: of the sends outside of any span, the share that begins a trace, 0 to 1. A send inside a sampled span
         is always traced, one inside an unsampled span never. max_per_second: spans of sends, and of receptions, in a
-        second, at most; what comes above has none. tracer_provider: None: OpenTelemetry's global one.
+        second, at most; what comes above has none, and the next one is looked for in up to 8 times as many sends.
+        tracer_provider: None: OpenTelemetry's global one.
 
         Raises:
             ConfigError: OpenTelemetry is not installed, or a number makes no sense. ChannelError: the channel has a
@@ -78,7 +82,9 @@ class Tracing:
         self._propagator = TraceContextTextMapPropagator()
         self._sends, self._receptions = SpanBudget(max_per_second), SpanBudget(max_per_second)
         self._draw = random.Random().random
-        self._until_root = self._gap()
+        self.wants: Callable[[], object] = _context_getter() # see MessageObserver: inside of a span, which is rare
+        self.passing = self._gap()                           # see MessageObserver
+        self._thinned = 1                                    # how many gaps one is made of
         channel.observe(self)
 
     def close(self) -> None:
@@ -97,41 +103,38 @@ class Tracing:
 
     # --- sends --------------------------------------------------------------------------------------------------------
 
-    def wants(self) -> bool:
-        """See MessageObserver: inside of a span, which is rare, always. Called for each plain message, so short."""
-        if get_current() or self._until_root <= 1:
-            return True
-        self._until_root -= 1
-        return False
-
-    def _gap(self) -> float:
-        """How many messages outside of spans it is to the next one that begins a trace; drawn as if for each message
-        by itself."""
+    def _gap(self) -> int:
+        """How many messages outside of spans pass until one begins a trace; drawn as if for each message by itself."""
         if self._ratio in (0, 1):
-            return 1 if self._ratio else math.inf
-        return 1 + int(math.log(1 - self._draw()) / math.log(1 - self._ratio))
+            return 0 if self._ratio else NEVER
+        return int(math.log(1 - self._draw()) / math.log(1 - self._ratio))
 
     def sending(
-        self, dest: Address | None, messages: int, nbytes: int, wired: tuple[Header, ...],
+        self, dest: Address | None, payloads: Sequence[bytes], wired: tuple[Header, ...],
     ) -> AbstractContextManager[tuple[Header, ...]]:
         """See MessageObserver. The span lasts until `send` returns: with `until`, until the receipt is there."""
-        current = trace.get_current_span().get_span_context()
-        if current.is_valid:
-            chosen = current.trace_flags.sampled
+        current = trace.get_current_span().get_span_context() if self.wants() else None
+        if current is not None and current.is_valid:
+            chosen = current.trace_flags.sampled and self._sends.take(time.monotonic())
         else:
-            self._until_root -= 1
-            chosen = self._until_root < 1
-            if chosen:
-                self._until_root = self._gap()
-        if not chosen or not self._sends.take(time.monotonic()):
-            return nullcontext(wired)
-        return self._send_span(dest, messages, nbytes, wired)
+            chosen = self._begins_a_trace()
+        return self._send_span(dest, payloads, wired) if chosen else nullcontext(wired)
+
+    def _begins_a_trace(self) -> bool:
+        """Whether a send outside of any span does. What is above max_per_second is asked for more seldom."""
+        if self.passing > 0:
+            self.passing -= 1
+            return False
+        chosen = self._sends.take(time.monotonic())
+        self._thinned = 1 if chosen else min(2 * self._thinned, MOST_THINNED)
+        self.passing = self._gap() * self._thinned
+        return chosen
 
     @contextmanager
     def _send_span(
-        self, dest: Address | None, messages: int, nbytes: int, wired: tuple[Header, ...],
+        self, dest: Address | None, payloads: Sequence[bytes], wired: tuple[Header, ...],
     ) -> Iterator[tuple[Header, ...]]:
-        attributes = self._attributes("send", topic_of(wired), messages, nbytes)
+        attributes = self._attributes("send", topic_of(wired), payloads)
         if dest is not None:
             attributes["jgroups.destination"] = str(dest)
         name = f"send {attributes['messaging.destination.name']}"
@@ -198,7 +201,7 @@ class Tracing:
             self.malformed += 1
             return None
         payloads = item.payloads if isinstance(item, MessageBatch) else (item.payload,)
-        attributes = self._attributes("process", item.topic, len(payloads), sum(map(len, payloads)))
+        attributes = self._attributes("process", item.topic, payloads)
         attributes["jgroups.source"] = str(item.src)
         if item.site is not None:
             attributes["jgroups.origin_site"] = item.site
@@ -208,21 +211,43 @@ class Tracing:
                                        kind=trace.SpanKind.CONSUMER, attributes=attributes)
 
     def _attributes(
-        self, operation: str, topic: str | None, messages: int, nbytes: int,
+        self, operation: str, topic: str | None, payloads: Sequence[bytes],
     ) -> dict[str, str | int | float]:
         """Those of OpenTelemetry's conventions for messaging, and our own."""
         channel = self._channel
         found: dict[str, str | int | float] = {
             "messaging.system": "jgroups", "messaging.operation.name": operation, "messaging.operation.type": operation,
             "messaging.destination.name": topic or (channel.cluster if channel is not None else None) or "",
-            "messaging.message.body.size": nbytes}
-        if messages != 1:
-            found["messaging.batch.message_count"] = messages
+            "messaging.message.body.size": sum(map(len, payloads))}
+        if len(payloads) != 1:
+            found["messaging.batch.message_count"] = len(payloads)
         if channel is not None:
             found["jgroups.member"] = channel.name
             if channel.site is not None:
                 found["jgroups.site"] = channel.site
         return found
+
+
+def _context_getter() -> Callable[[], object]:
+    """What gives OpenTelemetry's present context, which is empty outside of spans.
+
+    It keeps the context in a variable of contextvars, unless it was told otherwise, and asking that one takes a fifth
+    of the time that `get_current` takes, which is called for each message. The variable has no public name, so it is
+    found by its value.
+    """
+    mark = Context({PARENT: ""})
+    token = attach(mark)
+    try:
+        found = [variable for variable, value in contextvars.copy_context().items() if value is mark]
+    finally:
+        detach(token)
+    try:
+        [variable] = found
+        if contextvars.Context().run(variable.get) == {}:    # it has a default
+            return variable.get
+    except (ValueError, LookupError):
+        pass
+    return get_current
 
 
 class SpanBudget:

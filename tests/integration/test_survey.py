@@ -1,6 +1,7 @@
 """Surveys: any member answers for all, within a second, and names who does not answer and who stands still."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ from jgroups_py.cli import main
 from jgroups_py.model.errors import NotConnectedError
 from jgroups_py.ops.control import ControlSocket
 from jgroups_py.ops.http import HttpEndpoint
-from jgroups_py.ops.survey import FRESH_SECONDS, Survey
+from jgroups_py.ops.survey import ANSWER_SECONDS, FRESH_SECONDS, Survey
 from tests.integration.members import Group, free_range
 from tests.integration.serf_agent import until
 from tests.runtime.helpers import free_udp_port
@@ -176,3 +177,57 @@ def test_the_endpoint_answers_for_all_and_goes_on_meanwhile(tmp_path: Path):
         a.disconnect()
         with pytest.raises(urllib.error.HTTPError, match="503"):
             urllib.request.urlopen(f"{endpoint.url}/v1/cluster")
+
+
+@pytest.mark.slow
+def test_thirty_members_of_three_sites_answer_any_member_within_a_second():
+    first = free_range(10)
+    bridge = {"bridge_port": first, "bridge_hosts": ",".join(f"127.0.0.1[{first + at}]" for at in range(3)),
+              "bridge_name": f"survey-{first}"}
+    names = [(site, f"{site}{number}") for site in ("NYC", "SFO", "LON") for number in range(10)]
+    ports = {site: {"mcast_port": free_udp_port(), "site": site} for site in ("NYC", "SFO", "LON")}
+    going_on, got = threading.Event(), threading.Semaphore(0)
+
+    def stand_still(message: jg.Message) -> None:
+        got.release()
+        going_on.wait(300)
+    with contextlib.ExitStack() as opened:
+        channels = {name: opened.enter_context(jg.JChannel(str(STACKS / "nyc.xml"), name, {**ports[site], **bridge}))
+                    for site, name in names}
+        surveys = {name: Survey.of(channel) for name, channel in channels.items()}
+        channels["SFO7"].receiver = stand_still
+        for site, name in names:
+            channels[name].connect(site, timeout=60)
+        for channel in channels.values():
+            channel.wait_for(members=10, timeout=120)
+        for asking in ("LON9", "NYC0"):
+            until(lambda asking=asking: {member["state"] for member in surveys[asking].take()["members"]} == {"alive"}
+                  and len(surveys[asking].take()["members"]) == 30, f"all answer {asking}")
+        channels["SFO0"].send(b"x")
+        channels["SFO0"].send(b"y")
+        assert got.acquire(timeout=60)
+        stopped = threading.Event()
+
+        def stop() -> None:
+            stopped.set()
+            going_on.wait(300)
+        channels["LON3"].connection().call(stop)
+        assert stopped.wait(60)
+        wanted = {name: "alive" for _, name in names} | {"SFO7": "blocked", "LON3": "no answer"}
+        try:
+            found: dict[str, Any] = {}
+
+            def all_but_one_answer() -> bool:
+                nonlocal found
+                time.sleep(FRESH_SECONDS)
+                found = surveys["LON9"].take()
+                return {name: member["state"] for name, member in by_name(found).items()} == wanted
+            until(all_but_one_answer, "LON9 names the two")
+            began = time.monotonic()
+            time.sleep(FRESH_SECONDS)
+            surveys["NYC5"].take()
+            assert time.monotonic() - began < FRESH_SECONDS + ANSWER_SECONDS + 1.0, "a second, on a busy machine"
+        finally:
+            going_on.set()
+        assert len(json.dumps(found)) < 1 << 20
+        assert {member["site"] for member in found["members"]} == {"NYC", "SFO", "LON"}

@@ -6,8 +6,11 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from opentelemetry import trace
@@ -19,7 +22,11 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import jgroups_py as jg
 from jgroups_py.channel.aio import AsyncChannel
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Header
+from jgroups_py.ops import tracing
 from jgroups_py.ops.tracing import SENT_HEADER, TRACE_HEADER, Tracing
+from jgroups_py.wire import AppHeaders
 from tests.integration.members import free_ports, free_range
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
@@ -107,6 +114,63 @@ def test_the_span_around_a_send_decides(pair) -> None:
     assert sent.parent.span_id == request.get_span_context().span_id
 
 
+class EachTenth:
+    """An observer that lets nine plain messages pass, and marks the next one."""
+
+    def __init__(self) -> None:
+        self.passing = 9
+        self.wants: Callable[[], object] = bool              # never
+        self.seen: list[bytes] = []
+
+    def sending(
+        self, dest: Address | None, payloads: Sequence[bytes], wired: tuple[Header, ...],
+    ) -> AbstractContextManager[tuple[Header, ...]]:
+        self.seen += payloads
+        self.passing = 9
+        return nullcontext((AppHeaders({300: b"seen"}), *wired))
+
+    def receiving(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        return method
+
+
+def test_an_observer_is_told_of_as_many_messages_as_it_asked_for_and_all_stay_in_order(pair) -> None:
+    a, _, got = pair
+    tenth = EachTenth()
+    a.observe(tenth)
+    sent = [b"%d" % number for number in range(100)]
+    for payload in sent:
+        a.send(None, payload)
+    until(lambda: len(got) == 100)
+    a.observe(None)
+    a.send(None, b"unobserved")
+    until(lambda: len(got) == 101)
+    assert [message.payload for message in got[:-1]] == sent
+    assert tenth.seen == sent[9::10] == [message.payload for message in got if 300 in message.headers]
+
+
+def test_one_in_twenty_is_sampled_wherever_it_stands(pair) -> None:
+    a, _, got = pair
+    spans = Spans()
+    with Tracing(a, ratio=0.05, max_per_second=1e9, tracer_provider=spans.provider):
+        for number in range(4000):
+            a.send(None, b"%d" % number)
+        until(lambda: len(got) == 4000)
+    marked = [int(message.payload) for message in got if TRACE_HEADER in message.headers]
+    assert [message.payload for message in got] == [b"%d" % number for number in range(4000)]
+    assert len(spans.of(SpanKind.PRODUCER)) == len(marked)
+    assert 110 < len(marked) < 290, "200, and a standard deviation of 14"
+    gaps = {second - first for first, second in pairwise(marked)}
+    assert 1 in gaps or 2 in gaps or 3 in gaps, "they are drawn, not counted out"
+    assert len(gaps) > 20
+
+
+def test_with_a_context_of_another_kind_opentelemetry_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tracing._context_getter() is not tracing.get_current
+    monkeypatch.setattr(tracing, "attach", lambda context: object())      # it keeps it where contextvars do not see it
+    monkeypatch.setattr(tracing, "detach", lambda token: None)
+    assert tracing._context_getter() is tracing.get_current
+
+
 def test_what_the_sdk_does_not_sample_is_not_marked(pair) -> None:
     a, _, got = pair
     with Tracing(a, ratio=1, tracer_provider=TracerProvider(sampler=ALWAYS_OFF)):
@@ -172,10 +236,10 @@ def test_an_error_of_the_receiver_is_in_its_span_and_that_of_a_send_too(pair) ->
 def test_what_is_no_context_is_counted_and_its_message_delivered(pair, headers) -> None:
     a, b, got = pair
     spans = Spans()
-    with Tracing(b, tracer_provider=spans.provider) as tracing:
+    with Tracing(b, tracer_provider=spans.provider) as traced:
         a.send(None, b"x", headers=headers)
         until(lambda: len(got) == 1)
-    assert tracing.malformed == 1
+    assert traced.malformed == 1
     assert not spans.of(SpanKind.CONSUMER)
 
 
@@ -183,12 +247,12 @@ def test_a_loop_over_messages_says_what_it_processes(pair) -> None:
     a, b, _ = pair
     b.receiver = None
     spans = Spans()
-    with Tracing(a, ratio=1, tracer_provider=spans.provider), Tracing(b, tracer_provider=spans.provider) as tracing:
+    with Tracing(a, ratio=1, tracer_provider=spans.provider), Tracing(b, tracer_provider=spans.provider) as traced:
         loop = b.messages(timeout=30)
         a.send(None, b"x")
         message = next(loop)
         assert not spans.of(SpanKind.CONSUMER), "that it came to the loop is not its processing"
-        with tracing.processing(message):
+        with traced.processing(message):
             inside = trace.get_current_span().get_span_context()
     (processed,) = spans.of(SpanKind.CONSUMER)
     assert inside.span_id == processed.context.span_id
@@ -211,6 +275,11 @@ def test_asyncio_the_span_lasts_as_long_as_the_coroutine() -> None:
                 await asyncio.wait_for(done.wait(), 30)
                 await ch.send_batch(None, [b"1", b"2"])
                 await asyncio.sleep(0)
+            tenth = EachTenth()
+            ch.observe(tenth)
+            for number in range(20):
+                await ch.send(None, b"%d" % number)
+            assert tenth.seen == [b"9", b"19"]
     asyncio.run(run())
     processed = spans.of(SpanKind.CONSUMER)[0]
     assert processed.end_time is not None

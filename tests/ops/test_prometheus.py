@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jgroups_py.cli import main
+from jgroups_py.ops.dashboard import dashboard
 from tests.integration.members import Group, free_range
 from tests.integration.serf_agent import until
 from tests.ops.prometheus import Prometheus, ensure
@@ -106,3 +107,12 @@ def test_while_a_relay_dies_the_ledger_adds_up_in_every_scrape_and_its_absence_a
         took_over = 'jgroups_relay_failover_seconds_count{member="B"}'
         until(lambda: prometheus.value(took_over) == 1, "the take-over is in the histogram")
         assert prometheus.value('jgroups_relay_failovers_total{member="B"}') == 1
+        silent = [expression for expression in dashboard_expressions() if not prometheus.ask(
+            "query_range", query=expression, start=str(began), end=str(time.time()), step="1")["result"]]
+        assert silent == [], "each expression of the dashboard has shown something in this run"
+
+
+def dashboard_expressions() -> list[str]:
+    """Those of the dashboard, with all clusters and members chosen."""
+    return [target["expr"].replace("$cluster", ".+").replace("$member", ".+")
+            for panel in dashboard()["panels"] for target in panel["targets"]]

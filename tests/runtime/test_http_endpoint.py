@@ -6,9 +6,10 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -101,6 +102,63 @@ def test_a_loop_that_stands_still_is_reported_with_the_last_snapshot(channel: jg
         assert document(endpoint, "/livez") == (200, {"live": True}), "not for half a minute yet"
         going_on.set()
         assert document(endpoint, "/v1/member")[0] == 200
+
+
+class State:
+    """A state that is given when a test says so."""
+
+    def __init__(self) -> None:
+        self.asked, self.given = threading.Event(), threading.Event()
+
+    def get_state(self, out: BinaryIO) -> None:
+        self.asked.set()
+        assert self.given.wait(60)
+        out.write(b"x" * 100_000)
+
+    def set_state(self, source: BinaryIO) -> None:
+        assert len(source.read()) == 100_000
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.05)
+
+
+def test_a_member_without_its_state_or_on_its_way_out_is_not_ready(channel: jg.JChannel):
+    state, going_on, stopped = State(), threading.Event(), threading.Event()
+    channel.receiver = state
+    channel.connect("chat")
+
+    def stand_still() -> None:
+        stopped.set()
+        assert going_on.wait(60)
+    port = {"mcast_port": channel.spec.config_of("UDP").mcast_port}
+    with jg.JChannel("udp", "B", port, State()) as joiner, HttpEndpoint(joiner, "0") as endpoint, \
+            ThreadPoolExecutor() as pool:
+        connecting = pool.submit(joiner.connect, "chat", 60, channel.address)
+        assert state.asked.wait(60)
+        lacking = (503, {"ready": False, "checks": {"connected": True, "loop": True, "state": False}})
+        assert document(endpoint, "/readyz") == lacking
+        assert document(endpoint, "/livez") == (200, {"live": True})
+        state.given.set()
+        connecting.result(60)
+        ready = (200, {"ready": True, "checks": {"connected": True, "loop": True}})
+        until(lambda: document(endpoint, "/readyz") == ready)
+        state.given.clear()
+        fetching = pool.submit(joiner.get_state, channel.address)
+        until(lambda: document(endpoint, "/readyz") == lacking)
+        state.given.set()
+        fetching.result(60)
+        until(lambda: document(endpoint, "/readyz") == ready)
+        channel.connection().call(stand_still)               # the coordinator, which has to consent
+        assert stopped.wait(60)
+        leaving = pool.submit(joiner.disconnect)
+        until(lambda: document(endpoint, "/readyz") != ready)
+        assert document(endpoint, "/readyz") == (503, {"ready": False, "checks": {"connected": False, "loop": True}})
+        going_on.set()
+        leaving.result(60)
 
 
 def test_events_are_followed_from_the_last_one_that_a_client_has(channel: jg.JChannel):

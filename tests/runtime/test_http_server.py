@@ -3,8 +3,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
+import selectors
+import socket
 import stat
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
@@ -12,8 +16,19 @@ import pytest
 
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.runtime.http import server as http_server
+from jgroups_py.runtime.http import thread as http_thread
 from jgroups_py.runtime.http.messages import HttpAnswer, HttpRequest, plain_answer
 from jgroups_py.runtime.http.server import YOUNG_SECONDS, HttpLimits, HttpServer
+from jgroups_py.runtime.http.thread import (
+    READY_AT_ONCE,
+    REST_SECONDS,
+    USUAL_REST_SECONDS,
+    WORK_FOR_LATE,
+    WORK_SECONDS,
+    GiveWay,
+    GivingSelector,
+    HttpThread,
+)
 
 pytestmark = pytest.mark.real
 HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -174,6 +189,83 @@ def test_above_the_bound_of_a_burst_the_idlest_is_ended_however_young():
         for _, writer in held:
             writer.close()
     serve(test, connections=3, burst=10)
+
+
+def test_connections_that_come_while_the_loop_is_busy_wait_for_it():
+    async def test(server: HttpServer) -> None:
+        clients = [socket.create_connection(("127.0.0.1", server.port), timeout=1) for _ in range(200)]
+        for client in clients:                               # the server has not run since the first one
+            client.sendall(HEALTH)
+        async with asyncio.timeout(30):
+            while server.counters["requests"] < len(clients):
+                await asyncio.sleep(0.01)
+        for client in clients:
+            client.close()
+    serve(test, connections=400)
+
+
+def test_a_server_with_a_thread_of_its_own_rests_after_some_work(monkeypatch: pytest.MonkeyPatch):
+    clock, rests = {"worked": 0.0}, []
+    monkeypatch.setattr(http_thread.time, "thread_time", lambda: clock["worked"])
+    monkeypatch.setattr(http_thread.time, "sleep", rests.append)
+    give_way = GiveWay()
+    for _ in range(10):
+        clock["worked"] += WORK_SECONDS * 0.4
+        give_way()
+    assert rests == [REST_SECONDS] * 3
+    now = iter([0.0, USUAL_REST_SECONDS + WORK_SECONDS])     # before and after a rest that ended late
+    monkeypatch.setattr(http_thread.time, "perf_counter", lambda: next(now))
+    clock["worked"] += WORK_SECONDS
+    for _ in range(WORK_FOR_LATE):
+        give_way()
+        clock["worked"] += WORK_SECONDS * 0.9
+    assert len(rests) == 4, "it works for longer before the next one"
+
+
+def test_sockets_that_are_ready_take_turns_and_one_that_is_closed_meanwhile_is_left_out():
+    pairs = [socket.socketpair() for _ in range(2 * READY_AT_ONCE)]
+    with contextlib.closing(GivingSelector(lambda: None)) as selector:
+        for number, (ours, theirs) in enumerate(pairs):
+            selector.register(ours, selectors.EVENT_READ, number)
+            theirs.send(b"x")                                # and nobody reads it
+        first = [key.data for key, _ in selector.select(0)]
+        second = [key.data for key, _ in selector.select(0)]
+        assert sorted(first + second) == list(range(2 * READY_AT_ONCE))
+        again = [key.data for key, _ in selector.select(0)]
+        assert len(again) == READY_AT_ONCE
+        [left, *others] = {*range(2 * READY_AT_ONCE)} - {*again}
+        selector.unregister(pairs[left][0])
+        assert [key.data for key, _ in selector.select(0)] == others
+    for ours, theirs in pairs:
+        ours.close()
+        theirs.close()
+
+
+def test_the_work_for_a_burst_of_clients_is_done_in_pieces():
+    """40 requests that come at once, each of which costs 2 ms: between two of them the thread gives way."""
+    gave_way: list[float] = []
+
+    async def work(request: HttpRequest) -> HttpAnswer:
+        until = time.thread_time() + 0.002
+        while time.thread_time() < until:
+            pass
+        return HttpAnswer(200, b"{}")
+    server = HttpServer(work, ("127.0.0.1", 0), what="endpoint")
+    thread = HttpThread(server, "endpoint")
+    rest = server.give_way
+    server.give_way = lambda: (gave_way.append(time.thread_time()), rest())[1]
+    thread.start()
+    try:
+        clients = [socket.create_connection(("127.0.0.1", server.port), timeout=30) for _ in range(40)]
+        for client in clients:
+            client.sendall(HEALTH)
+        for client in clients:
+            assert client.recv(4096).startswith(b"HTTP/1.1 200")
+            client.close()
+    finally:
+        thread.close()
+    assert gave_way[-1] - gave_way[0] >= 40 * 0.002
+    assert max(after - before for before, after in itertools.pairwise(gave_way)) < 2 * 0.002
 
 
 def test_while_all_others_are_being_answered_a_connection_is_refused():

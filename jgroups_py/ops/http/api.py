@@ -2,7 +2,8 @@
 
     /livez        200, or 503: the channel closed by itself, or its loop ran no round for 30 s. It does not depend on
                   other members: a probe must not restart a healthy member for a problem of its group
-    /readyz       200, or 503 with what fails: in the group, loop answers; ?members=3 and ?sites=SFO,LON add conditions
+    /readyz       200, or 503 with what fails: in the group and not leaving, loop answers, no state on its way to it;
+                  ?members=3 and ?sites=SFO,LON add conditions
     /metrics      Prometheus (metrics.py)
     /v1/member    this member: state, view, queues
     /v1/members   as `jgroups members --json`
@@ -62,11 +63,14 @@ class EndpointApi:
         self._is_local = is_local
         self._survey = survey
         self._pictures = PictureStream(MemberPictures(facts, snapshot, events).take, PERIOD_SECONDS)
+        self._reports: dict[str, Callable[[Snapshot], HttpAnswer]] = {
+            "/metrics": self._metrics, "/v1/member": self._member, "/v1/members": self._members,
+            "/v1/sites": self._sites, "/v1/stats": self._stats,
+        }
+        self._made: dict[str, tuple[Snapshot, HttpAnswer]] = {}      # path -> the last report, and what it was made of
         self._routes: dict[str, Callable[[Query, HttpRequest], Awaitable[HttpAnswer]]] = {
-            "/livez": self._live, "/readyz": self._ready, "/metrics": self._metrics, "/v1/member": self._member,
-            "/v1/members": self._members, "/v1/sites": self._sites, "/v1/stats": self._stats,
-            "/v1/cluster": self._cluster, "/v1/config": self._config, "/v1/events": self._follow, "/v1": self._index,
-            STREAM_PATH: self._live_pictures, "/": self._page,
+            "/livez": self._live, "/readyz": self._ready, "/v1/cluster": self._cluster, "/v1/config": self._config,
+            "/v1/events": self._follow, "/v1": self._index, STREAM_PATH: self._live_pictures, "/": self._page,
         }
 
     async def answer(self, request: HttpRequest) -> HttpAnswer:
@@ -77,10 +81,12 @@ class EndpointApi:
         if path not in OPEN_PATHS and not is_authorized(request.headers, self._token):
             return HttpAnswer(401, b"a token is needed\n", TEXT, (("WWW-Authenticate", "Bearer"),))
         route = self._routes.get(path)
-        if route is None:
+        if route is None and path not in self._reports:
             return plain_answer(404, "Not Found")
         if request.method not in ("GET", "HEAD"):
             return HttpAnswer(405, b"GET or HEAD\n", TEXT, (("Allow", "GET, HEAD"),))
+        if route is None:
+            return await self._report(path)
         return await route({name: values[-1] for name, values in parse_qs(text).items()}, request)
 
     # --- health -----------------------------------------------------------------------------------------------------
@@ -101,9 +107,11 @@ class EndpointApi:
         except ValueError as error:
             return plain_answer(400, str(error))
         snapshot = await self._snapshot()
-        checks = {"connected": snapshot.state == ChannelState.CONNECTED and snapshot.report is not None,
-                  "loop": not snapshot.silent_seconds}
         report = snapshot.report
+        checks = {"connected": snapshot.state == ChannelState.CONNECTED and report is not None and not report.leaving,
+                  "loop": not snapshot.silent_seconds}
+        if report is not None and report.lacks_state:
+            checks["state"] = False
         known = {} if report is None or report.sites is None else report.sites["sites"]
         if least_members:
             checks["members"] = report is not None and len(report.members["members"]) >= least_members
@@ -117,13 +125,21 @@ class EndpointApi:
 
     # --- reports ----------------------------------------------------------------------------------------------------
 
-    async def _metrics(self, query: Query, request: HttpRequest) -> HttpAnswer:
+    async def _report(self, path: str) -> HttpAnswer:
+        """A report, made once for each snapshot: making it holds the interpreter's lock, for which messages wait."""
         snapshot = await self._snapshot()
+        last = self._made.get(path)
+        if last is not None and last[0] is snapshot:
+            return last[1]
+        answer = self._reports[path](snapshot)
+        self._made[path] = snapshot, answer
+        return answer
+
+    def _metrics(self, snapshot: Snapshot) -> HttpAnswer:
         common = {"cluster": snapshot.cluster or "", "member": self._facts.member}
         return HttpAnswer(200, render(member_metrics(self._facts, snapshot), common), METRICS, HEADERS)
 
-    async def _member(self, query: Query, request: HttpRequest) -> HttpAnswer:
-        snapshot = await self._snapshot()
+    def _member(self, snapshot: Snapshot) -> HttpAnswer:
         report, facts = snapshot.report, self._facts
         return self._document(snapshot, {
             "member": facts.member, "cluster": snapshot.cluster, "site": facts.site, "version": facts.version,
@@ -134,14 +150,12 @@ class EndpointApi:
                 "queues": {name: number for name, number in report.stats["channel"].items() if name.endswith("_bytes")},
             })})
 
-    async def _members(self, query: Query, request: HttpRequest) -> HttpAnswer:
-        snapshot = await self._snapshot()
+    def _members(self, snapshot: Snapshot) -> HttpAnswer:
         return self._document(snapshot, None if snapshot.report is None else snapshot.report.members)
 
-    async def _sites(self, query: Query, request: HttpRequest) -> HttpAnswer:
+    def _sites(self, snapshot: Snapshot) -> HttpAnswer:
         if self._channel.site is None:
             return plain_answer(404, "the member's stack has no RELAY, so it knows of no other sites")
-        snapshot = await self._snapshot()
         return self._document(snapshot, None if snapshot.report is None else snapshot.report.sites)
 
     async def _cluster(self, query: Query, request: HttpRequest) -> HttpAnswer:
@@ -150,8 +164,7 @@ class EndpointApi:
         except ChannelError as error:
             return _json({"v": API_VERSION, "error": str(error)}, 503)
 
-    async def _stats(self, query: Query, request: HttpRequest) -> HttpAnswer:
-        snapshot = await self._snapshot()
+    def _stats(self, snapshot: Snapshot) -> HttpAnswer:
         return self._document(snapshot, None if snapshot.report is None else {"stats": snapshot.report.stats})
 
     async def _config(self, query: Query, request: HttpRequest) -> HttpAnswer:

@@ -54,14 +54,16 @@ class MemberFacts:
 
 
 def render(metrics: Iterable[Metric], common: Labels) -> bytes:
-    """As Prometheus reads it. A metric without a value is left out; so is its head."""
+    """As Prometheus reads it. A metric without a value is left out; so is its head. common: labels of every series."""
+    shared = _labels(common)
     lines: list[str] = []
     for metric in metrics:
+        name = metric.name
         values = metric.histogram or [("", labels, value) for labels, value in metric.series]
         if values:
-            lines += [f"# HELP {metric.name} {metric.doc}", f"# TYPE {metric.name} {metric.kind}"]
-            lines += [f"{metric.name}{end}{{{_labels({**common, **labels})}}} {_number(value)}"
-                      for end, labels, value in values]
+            lines += [f"# HELP {name} {metric.doc}", f"# TYPE {name} {metric.kind}"]
+            lines += [f"{name}{end}{{{shared},{_labels(labels)}}} {_number(value)}" if labels else
+                      f"{name}{end}{{{shared}}} {_number(value)}" for end, labels, value in values]
     return ("\n".join(lines) + "\n").encode()
 
 

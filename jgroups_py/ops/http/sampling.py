@@ -33,7 +33,8 @@ def take(session: Session, node: Node) -> MemberReport:
     return MemberReport(
         uuid=node.me.raw.hex(), view=None if view is None else str(view.id),
         coordinator=view is not None and view.coordinator == node.me, members=members_report(node),
-        sites=None if reporter is None else reporter.site_report(), stats=stats)
+        sites=None if reporter is None else reporter.site_report(), stats=stats, lacks_state=session.lacks_state,
+        leaving=session.leaving)
 
 
 class Snapshots:

@@ -10,7 +10,8 @@ DEAD_SECONDS = 30.0                         # without a round after which a loop
 
 @attrs.frozen(kw_only=True)
 class MemberReport:
-    """What the loop reports. stats: as `ch.stats()`; sites: as `jgroups site status --json`, None without RELAY."""
+    """What the loop reports. stats: as `ch.stats()`; sites: as `jgroups site status --json`, None without RELAY.
+    lacks_state: a state is on its way to it. leaving: it was asked to leave its group."""
 
     uuid: str
     view: str | None
@@ -18,6 +19,8 @@ class MemberReport:
     members: Facts
     sites: Facts | None
     stats: dict[str, dict[str, float]]
+    lacks_state: bool = False
+    leaving: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -32,6 +32,7 @@ except ImportError:                                          # the extra is not 
 log = logging.getLogger(__name__)
 READ_BYTES = 64 << 10
 BACKLOG = 512                               # connections that wait to be accepted; one beyond tries again after 1 s
+ACCEPTED_AT_ONCE = 1                        # of these, in one round of the loop, between which it may give way
 YOUNG_SECONDS = 0.1                         # a connection whose request may be under way, see HttpLimits
 REASONS = {200: b"OK", 202: b"Accepted", 400: b"Bad Request", 401: b"Unauthorized", 403: b"Forbidden",
            404: b"Not Found", 405: b"Method Not Allowed", 408: b"Request Timeout", 409: b"Conflict",
@@ -82,7 +83,7 @@ class HttpServer:
 
     handler: makes the answer to a request. where: a (host, port), host "": all addresses, port 0: a free one, which
     `port` says after `start`; or the path of a UNIX domain socket, which gets mode 0600. what: the endpoint's name in
-    errors.
+    errors. give_way: called between pieces of work, which are some 0.1 ms long; see GiveWay in thread.py.
     """
 
     COUNTERS = COUNTERS
@@ -98,6 +99,7 @@ class HttpServer:
         self.limits = limits or HttpLimits()
         self.counters = Counters(table(COUNTERS))
         self.handler = handler
+        self.give_way: Callable[[], None] = lambda: None
         self._what = what
         self._tls = tls
         self._clients: dict[asyncio.Task[Any], Client] = {}
@@ -132,8 +134,12 @@ class HttpServer:
             listener = listening_socket(self.where, self._what, self.limits.connections)
             return await asyncio.start_unix_server(self._serve, sock=listener, limit=READ_BYTES)
         host, port = self.where
-        return await asyncio.start_server(self._serve, host or None, port, ssl=self._tls, limit=READ_BYTES,
-                                          backlog=BACKLOG)
+        server = await asyncio.start_server(self._serve, host or None, port, ssl=self._tls, limit=READ_BYTES,
+                                            backlog=ACCEPTED_AT_ONCE)
+        for listening in server.sockets:                     # to asyncio one number is both, to the system it is not
+            with listening.dup() as same:
+                same.listen(BACKLOG)
+        return server
 
     async def stop(self) -> None:
         """Stop listening and end all connections."""
@@ -148,6 +154,7 @@ class HttpServer:
     # --- connections ------------------------------------------------------------------------------------------------
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.give_way()
         task = asyncio.current_task()
         assert task is not None, "a callback of streams runs in a task"
         if not self._has_room():
@@ -164,6 +171,7 @@ class HttpServer:
         finally:
             self._clients.pop(task, None)
             writer.close()
+            self.give_way()
 
     def _has_room(self) -> bool:
         """Whether one more connection is served. Above the limit those are ended that have been without a request for
@@ -203,6 +211,7 @@ class HttpServer:
             if isinstance(request, HttpAnswer):
                 self.counters.add("bad_requests")
                 return await self._send(connection, client, request, is_last=True)
+            self.give_way()
             answer = await self._answer(request)
             self.counters.add("requests")
             await self._send(connection, client, answer, is_head=request.method == "HEAD")
@@ -235,6 +244,7 @@ class HttpServer:
                     connection.receive_data(await reader.read(READ_BYTES))
                 elif isinstance(event, h11.Request):
                     head = event
+                    self.give_way()
                 elif isinstance(event, h11.Data):
                     size += len(event.data)
                     if size > self.limits.body_bytes:
@@ -262,6 +272,7 @@ class HttpServer:
                 headers.append(("Connection", "close"))
             parts = [connection.send(h11.Response(
                 status_code=answer.status, headers=headers, reason=REASONS.get(answer.status, b"")))]
+            self.give_way()
             if not is_head:
                 parts.append(connection.send(h11.Data(data=answer.body)))
             if stream is None or is_head:
@@ -278,6 +289,7 @@ class HttpServer:
 
     async def _write(self, client: Client, parts: Iterable[bytes | None]) -> None:
         """Give bytes to the client. One that takes none for too long is ended: TimeoutError."""
+        self.give_way()
         client.writer.write(b"".join(part for part in parts if part))
         async with asyncio.timeout(self.limits.request_seconds):
             await client.writer.drain()

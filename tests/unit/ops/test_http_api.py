@@ -15,9 +15,10 @@ from jgroups_py.channel.base import BaseChannel
 from jgroups_py.cli.counter_docs import section_of
 from jgroups_py.model.counters import declaration, observe, table
 from jgroups_py.model.errors import ConfigError, NotConnectedError
+from jgroups_py.ops.http import api as api_module
 from jgroups_py.ops.http.access import HttpAccess, check_place, parse_place
 from jgroups_py.ops.http.api import EndpointApi
-from jgroups_py.ops.http.metrics import MemberFacts, member_metrics, render
+from jgroups_py.ops.http.metrics import MemberFacts, Metric, member_metrics, render
 from jgroups_py.ops.http.snapshot import DEAD_SECONDS, MemberReport, Snapshot
 from jgroups_py.runtime.http.messages import HttpAnswer, HttpRequest
 
@@ -49,9 +50,10 @@ class Api:
 
     def __init__(self, snapshot: Snapshot = SNAPSHOT, token: bytes | None = None, **options: Any) -> None:
         self.channel = BaseChannel("nyc", "A", {"site": "NYC"})
+        self.snapshot = snapshot
 
         async def take() -> Snapshot:
-            return snapshot
+            return self.snapshot
         events: Any = Events()
 
         async def survey() -> dict[str, Any]:
@@ -282,6 +284,23 @@ class Asked(dict[str, float]):
     def get(self, name: str, default: Any = None) -> Any:
         self._asked.add((self._layer, name))
         return default
+
+
+def test_a_report_is_made_once_for_each_snapshot(monkeypatch: pytest.MonkeyPatch):
+    made: list[Snapshot] = []
+
+    def counted(facts: MemberFacts, snapshot: Snapshot) -> list[Metric]:
+        made.append(snapshot)
+        return member_metrics(facts, snapshot)
+    monkeypatch.setattr(api_module, "member_metrics", counted)
+    api = Api()
+    first, second = api.ask("/metrics"), api.ask("/metrics")
+    assert second.body is first.body
+    assert api.ask("/v1/members").body != first.body
+    later = attrs.evolve(SNAPSHOT, at=SNAPSHOT.at + 1, silent_seconds=1.0)
+    api.snapshot = later
+    assert b"jgroups_loop_silence_seconds{" in api.ask("/metrics").body
+    assert made == [SNAPSHOT, later]
 
 
 def test_every_figure_that_is_shown_is_declared_by_its_protocol():
