@@ -101,6 +101,7 @@ FOUND = (
     ("mqtt", 67732, "Q6: what a node had sent of a session before it was cut off was dropped when it was back"),
     ("mqtt", 67854, "Q9: as 67665, with a will"),
     ("mqtt", 65865, "Q10: (checker) a node was to adopt the copy of one that a cut kept from telling it in time"),
+    ("mqtt", 73141, "Q10: an answer about a node's former process counted for the session that its next one had"),
     ("mqtt", 46236, "Q6: a message for a group that a node gave back was given to that node again, and dropped"),
     ("mqtt", 48664, "Q6: the same"),
     ("mqtt-sites", 45104, "Q6: a message for a group was dropped in its own site, though another one had a member"),

@@ -78,13 +78,15 @@ class OrphansHost(CopiesHost, Protocol):
 @attrs.define(eq=False)
 class EndedNode:
     """What is known of the copies of the sessions of a node that has ended. told: peer -> client id -> its copy there;
-    missing: peers that have not told all; is_decided: it is known who adopts what, as far as was told in time."""
+    missing: peers that have not told all; is_decided: it is known who adopts what, as far as was told in time; unknown:
+    (client id, claim) of sessions that are waited for, and of which those may have a copy."""
 
     name: str
     at_ns: int
     told: dict[str, dict[str, CopyRank]] = attrs.field(factory=dict)
     missing: dict[str, None] = attrs.field(factory=dict)
     is_decided: bool = False
+    unknown: dict[tuple[str, int], None] = attrs.field(factory=dict)
 
     def best(self, client_id: str) -> str | None:
         """The node with the best copy of a session; equals take turns by the client id. None: there is no copy."""
@@ -134,8 +136,7 @@ class Orphans:
             for other in self.ended.values():
                 other.missing.pop(name, None)
                 other.told.pop(name, None)
-                if other.is_decided:
-                    self._ask_for_all(other, now_ns)
+                self._ask_again(other, now_ns)
             for adoption in self.adoptions.values():
                 adoption.missing.pop(name, None)
         self.look(now_ns)
@@ -254,8 +255,7 @@ class Orphans:
         node.told[peer] = {**node.told.get(peer, {}), **copies}
         if is_last:
             node.missing.pop(peer, None)
-            if node.is_decided:
-                self._ask_for_all(node, now_ns)
+            self._ask_again(node, now_ns)
             self.look(now_ns)
 
     # --- who adopts what ----------------------------------------------------------------------------------------------
@@ -294,11 +294,16 @@ class Orphans:
             adopted.setdefault(of_node, {})[client_id] = claim, copy
         for of_node, sessions in adopted.items():
             self._adopt(of_node, sessions, now_ns)
-        self._ask_for_all(node, now_ns)
-
-    def _ask_for_all(self, node: EndedNode, now_ns: int) -> None:
         for client_id, claim in self._handovers.waiting_for(node.name):
             self._ask(node, client_id, claim, now_ns)
+
+    def _ask_again(self, node: EndedNode, now_ns: int) -> None:
+        """More is known of the copies. Sessions that are claimed since from a later process of that name are not meant
+        (seed 73141)."""
+        unknown, node.unknown = node.unknown, {}
+        for client_id, claim in unknown:
+            if (client_id, claim) in self._handovers.waiting_for(node.name):
+                self._ask(node, client_id, claim, now_ns)
 
     def _has_left(self, owner: SessionOwner | None, node: EndedNode) -> bool:
         """Whether a session that is not here has moved, or moves, from a node that has ended to another one. This node
@@ -315,6 +320,7 @@ class Orphans:
         are waited for, as long as a handover may take (seed 67665)."""
         best = node.best(client_id)
         if best is None and node.missing:
+            node.unknown[client_id, claim] = None
             return
         if best is None:
             self._handovers.nothing_comes(client_id, claim, node.name, now_ns)
