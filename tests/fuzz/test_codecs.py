@@ -10,6 +10,8 @@ from tests.fuzz.targets import targets
 INPUTS = 400
 
 
+@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", targets())
 def test_mutated_inputs_give_a_value_or_the_documented_error(name: str) -> None:
     result = fuzz(targets()[name], 0, INPUTS)

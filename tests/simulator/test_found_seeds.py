@@ -132,6 +132,7 @@ FOUND = (
 """Profile, seed, what it found. A seed shows its bug in the plan that it drew then: should plans change, replace it."""
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("profile", "seed"), [found[:2] for found in FOUND])
 def test_a_seed_that_found_a_bug_finds_it_no_more(profile: str, seed: int) -> None:

@@ -365,6 +365,7 @@ def test_a_problem_shows_its_place():
     assert str(Problem(Place("python"), "wrong")) == "python: wrong"
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["udp.xml", "udp.yaml"])
 def test_damaged_stack_files_give_a_stack_or_a_config_error_and_nothing_else(name):
