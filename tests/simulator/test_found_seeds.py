@@ -102,6 +102,8 @@ FOUND = (
     ("mqtt", 67854, "Q9: as 67665, with a will"),
     ("mqtt", 65865, "Q10: (checker) a node was to adopt the copy of one that a cut kept from telling it in time"),
     ("mqtt", 73141, "Q10: an answer about a node's former process counted for the session that its next one had"),
+    ("mqtt", 74378, "Q10: what came late for a session that had left and was back was taken for had"),
+    ("mqtt", 74089, "Q8: (checker) a retained message was not to come from each of two sessions that were joined"),
     ("mqtt", 46236, "Q6: a message for a group that a node gave back was given to that node again, and dropped"),
     ("mqtt", 48664, "Q6: the same"),
     ("mqtt-sites", 45104, "Q6: a message for a group was dropped in its own site, though another one had a member"),

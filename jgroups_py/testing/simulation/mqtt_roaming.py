@@ -1135,7 +1135,7 @@ class RoamingClient:
         self.ever_got[number] = None
         if not any(fact.topic in FILTERS.get(filter, ()) for filter in self.ever):
             raise Broken("Q4", f"{text} about {fact.topic}, which no filter of {sorted(self.ever)} matches")
-        if output.retain and not output.dup:
+        if output.retain and not output.dup and fact.at_ns > self.merged_ns:     # else each session brings it (74089)
             self.retained_due[fact.topic] -= 1
             if self.retained_due[fact.topic] < 0:
                 raise Broken("Q8", f"{text}, retained, without a new subscription")

@@ -152,8 +152,8 @@ class LeavingSession:
 
 @attrs.define(eq=False)
 class LeftEarly:
-    """A session that went on to another node before all of `missing` had passed the fence. subscriptions, seen, late:
-    of the session as it was here."""
+    """A session that went on to another node before all of `missing` had passed the fence, that of this node or of one
+    before. subscriptions, seen, late: of the session as it was here."""
 
     dest: str
     claim: int
@@ -278,7 +278,7 @@ class Handovers:
             arriving = self.arriving.get(queued.client_id)
             part = None if arriving is None else arriving.parts.get((queued.claim, name))
             if part is None:
-                self._came_late(queued, now_ns)
+                self._came_late(name, queued, now_ns)
             else:
                 part.queued.append(queued)
         elif kind == EventKind.MOVED:
@@ -453,7 +453,7 @@ class Handovers:
         moved = SessionMoved(client_id, leaving.claim, True, False, session.last_id, tuple(session.recorded),
                              tuple(seen.items()), bool(missing) or session.late is not None, will, will_ns)
         self._host.send_event(leaving.dest, EventKind.MOVED, moved.encode())
-        if missing and len(self.left_early) < MAX_LEFT_EARLY:
+        if (missing or session.late is not None) and len(self.left_early) < MAX_LEFT_EARLY:
             self.left_early[client_id] = LeftEarly(
                 leaving.dest, leaving.claim, now_ns + KEPT_TIMES * self._patience_ns, missing,
                 dict(session.subscriptions), session.seen, session.late)
@@ -463,11 +463,13 @@ class Handovers:
     def sent_late(self, name: str, publication: Publication, now_ns: int) -> bool:
         """A peer brings a message: send it on to sessions that were here when the peer sent it. Returns whether there
         is one. If a session is on its way back, the message goes to the node that it comes from all the same: that node
-        may have got later ones directly, and what is not above its numbers counts as had when the session is here."""
+        may have got later ones directly, and what is not above its numbers counts as had when the session is here. So
+        it does if the session is back already: that node knows whether it has had it (seed 74378)."""
         is_wanted = False
         for client_id, left in self.left_early.items():
             session = self._host.broker.sessions.get(client_id)
-            if name not in left.missing or not (session is None or self._comes_back(session, left)):
+            if name not in left.missing or not (session is None or self._comes_back(session, left)
+                                                or self._counts_as_had(session, publication)):
                 continue
             delivery = delivery_for(client_id, publication, left.subscriptions)
             if delivery is not None:
@@ -484,6 +486,9 @@ class Handovers:
         arriving = self.arriving.get(session.client_id)
         return (arriving is not None and arriving.is_copy and session.connection is None
                 and left.dest in self._host.names_up() and any(node == left.dest for _, node in arriving.parts))
+
+    def _counts_as_had(self, session: ClientSession, publication: Publication) -> bool:
+        return session.late is not None and publication.number <= session.seen.get(publication.origin, 0)
 
     def sent_late_to_member(
         self, name: str, publication: Publication, target: tuple[str, str], now_ns: int,
@@ -522,16 +527,23 @@ class Handovers:
         self._host.fence(RouteFence(name, client_id, claim))
         self._host.send_event(name, EventKind.FENCE_PASSED, passed_body(client_id, claim))
 
-    def _came_late(self, queued: QueuedDelivery, now_ns: int) -> None:
+    def _came_late(self, name: str, queued: QueuedDelivery, now_ns: int) -> None:
         """A message of a session that has come before it: see LeftEarly."""
-        client_id, publication = queued.client_id, queued.delivery.publication
+        client_id, publication, group = queued.client_id, queued.delivery.publication, queued.delivery.group
         session, owner = self._host.broker.sessions.get(client_id), self._owner(client_id)
+        left, arriving = self.left_early.get(client_id), self.arriving.get(client_id)
+        if left is not None and not group and had_elsewhere({}, left.late, publication):
+            return                                       # directly, when it was here; so it has moved with it
+        for (_, source), part in arriving.parts.items() if arriving is not None else ():
+            if source == name and not queued.packet_id:  # it is on its way back here from there (seed 74378)
+                part.queued.append(queued)
+                return
         if session is None and owner is not None and owner.node in self._host.names_up():
             onward = attrs.evolve(queued, claim=owner.claim)             # where the session has gone meanwhile
             self._host.send_onward(owner.node, EventKind.QUEUED, onward.encode(now_ns))
         elif session is None or session.late is None or session.late.claim != queued.claim or queued.packet_id:
             self._host.counters.add("dropped_handover")
-        elif queued.delivery.group or session.late.is_new(publication):      # the group's came to one node alone
+        elif group or session.late.is_new(publication):  # the group's came to one node alone
             self._host.counters.add("late_messages")
             session.deliver_late(queued.delivery, now_ns)
 
