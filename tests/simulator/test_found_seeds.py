@@ -104,6 +104,8 @@ FOUND = (
     ("mqtt", 73141, "Q10: an answer about a node's former process counted for the session that its next one had"),
     ("mqtt", 74378, "Q10: what came late for a session that had left and was back was taken for had"),
     ("mqtt", 74089, "Q8: (checker) a retained message was not to come from each of two sessions that were joined"),
+    ("mqtt", 80982, "Q10: a late message counted as had, which the session had as a member of a group"),
+    ("mqtt", 82101, "Q10: of two joined sessions one gave QoS 2 a packet id that the client had of the other"),
     ("mqtt", 46236, "Q6: a message for a group that a node gave back was given to that node again, and dropped"),
     ("mqtt", 48664, "Q6: the same"),
     ("mqtt-sites", 45104, "Q6: a message for a group was dropped in its own site, though another one had a member"),

@@ -307,10 +307,10 @@ class Broker:
         if session is None:
             session = self.sessions[client_id] = ClientSession(client_id, self.options, self._outbox)
             made = session
-            session.last_id = last_id
             session.expiry_s = min(expiry_s, self.options.max_session_expiry_s)
             session.ends = self.deadlines.set(
                 now_ns + session.expiry_s * SECOND - away_ns, lambda now_ns: self._expire(made, now_ns))
+        session.pass_ids(last_id)
         for filter, granted in subscriptions:
             if filter not in session.subscriptions:
                 self.router.subscribe(session, filter, granted)

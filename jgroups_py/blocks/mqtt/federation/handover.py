@@ -601,11 +601,11 @@ class Handovers:
         direct = [each for each in session.queue
                   if each.group or each.publication.number > seen.get(each.publication.origin, 0)]
         if moved.is_followed:
-            session.late = LateMessages(moved.claim, direct)
+            session.late = LateMessages(moved.claim, [each for each in direct if not each.group])    # seed 80982
             self._followed[session.client_id] = now_ns + 2 * KEPT_TIMES * self._patience_ns
+        session.pass_ids(moved.last_id)                  # of both, if two are joined (seed 82101)
         if session.connection is None and not session.in_flight:
             session.in_flight = {each.packet_id: each.delivery for each in deliveries if each.packet_id}
-            session.last_id = moved.last_id
             # What a peer has sent to both nodes may come directly yet.
             session.seen = _highest(seen, session.seen)
             for packet_id in moved.recorded:
@@ -622,14 +622,14 @@ class Handovers:
     def _new_ones(self, session: ClientSession, moved: list[QueuedDelivery]) -> list[Delivery]:
         """For a session that is in use: the messages that it does not have, without their packet ids. QoS 2 that was
         begun is dropped, since it may have arrived."""
-        had = {(each.publication.origin, each.publication.number): None
+        had = {(each.publication.origin, each.publication.number, each.group): None
                for each in [*session.in_flight.values(), *session.queue]}
         found = []
         for each in moved:
             delivery = each.delivery
             if each.packet_id and delivery.qos == 2:
                 self._host.counters.add("dropped_handover")
-            elif (delivery.publication.origin, delivery.publication.number) not in had:
+            elif (delivery.publication.origin, delivery.publication.number, delivery.group) not in had:
                 found.append(delivery)
         return found
 
