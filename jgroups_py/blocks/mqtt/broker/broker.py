@@ -441,6 +441,8 @@ class Broker:
         elif not self._federation.connecting(client_id, packet.clean_start, now_ns):
             return False
         self._claims[client_id] = self._claiming[connection.number] = ClaimedConnect(connection, packet)
+        if connection.deadline is not None:              # CONNECT has come in time (seed 88007)
+            connection.deadline.cancel()
         return True
 
     def _accept(self, connection: ClientConnection, packet: ConnectPacket, client_id: str, now_ns: int) -> None:

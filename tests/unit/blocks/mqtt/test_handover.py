@@ -646,3 +646,13 @@ def test_what_a_node_had_sent_of_a_session_before_it_was_cut_off_comes_when_it_i
     world.heal()
     world.run(10)
     assert client.payloads() == numbered(0, 3)
+
+
+def test_a_connect_that_waits_for_its_session_longer_than_connections_wait_for_connect_is_answered():
+    world = FederationWorld("AB", broker={"connect_timeout_s": 1.0})
+    client = roaming(world, "A", "me")
+    hold_back(world, "A", "B", 2)
+    assert client.go(world, "B", 1.5) is None
+    assert client.closed is None
+    world.run(1)
+    assert client.answer(ConnAckPacket).session_present
