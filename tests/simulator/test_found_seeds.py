@@ -107,6 +107,7 @@ FOUND = (
     ("mqtt", 80982, "Q10: a late message counted as had, which the session had as a member of a group"),
     ("mqtt", 82101, "Q10: of two joined sessions one gave QoS 2 a packet id that the client had of the other"),
     ("mqtt", 88007, "MQTT: a CONNECT that waited for its session, at a node that was paused, was taken for late"),
+    ("mqtt", 88487, "Q10: what came late by another node was dropped while the session was on its way"),
     ("mqtt", 46236, "Q6: a message for a group that a node gave back was given to that node again, and dropped"),
     ("mqtt", 48664, "Q6: the same"),
     ("mqtt-sites", 45104, "Q6: a message for a group was dropped in its own site, though another one had a member"),

@@ -534,8 +534,9 @@ class Handovers:
         left, arriving = self.left_early.get(client_id), self.arriving.get(client_id)
         if left is not None and not group and had_elsewhere({}, left.late, publication):
             return                                       # directly, when it was here; so it has moved with it
-        for (_, source), part in arriving.parts.items() if arriving is not None else ():
-            if source == name and not queued.packet_id:  # it is on its way back here from there (seed 74378)
+        for (claim, source), part in arriving.parts.items() if arriving is not None else ():
+            # It is on its way back here, from there or, as that node knows, from another one (seeds 74378, 88487).
+            if (source == name or claim == queued.claim) and not queued.packet_id:
                 part.queued.append(queued)
                 return
         if session is None and owner is not None and owner.node in self._host.names_up():
