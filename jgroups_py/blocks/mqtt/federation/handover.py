@@ -409,8 +409,7 @@ class Handovers:
             arriving.until_ns = max(arriving.until_ns, now_ns + patience_ns)
             broker.refuse_claimed(client_id, now_ns)
             broker.take_connection(client_id, now_ns)
-            if arriving.is_all_away:
-                self._proceed(client_id, arriving, now_ns)
+            self._proceed_without_those_away(client_id, arriving, now_ns)
             return
         self._stay(client_id)
         if owner.node not in self._host.names_up():
