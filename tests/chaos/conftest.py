@@ -10,10 +10,18 @@ from typing import Any
 
 import pytest
 
+from tests.chaos.netns import missing
 from tests.chaos.verdict import Noted, Verdict
 
 LONG = ("chaos", "netns")
 FIGURES = "figures of a run"
+
+
+@pytest.fixture
+def namespaces() -> None:
+    """Network namespaces can be made; else the test fails with what lacks."""
+    if reason := missing():
+        pytest.fail(reason)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.chaos.netns import missing
 from tests.chaos.two_hosts import ADDRESSES, TwoHosts
 from tests.integration.members import Member
 
@@ -16,9 +15,7 @@ OWN = {name: f"{address}[7800]" for name, address in ADDRESSES.items()}
 
 
 @pytest.fixture
-def hosts() -> Iterator[TwoHosts]:
-    if reason := missing():
-        pytest.fail(reason)
+def hosts(namespaces: None) -> Iterator[TwoHosts]:
     with TwoHosts() as made:
         yield made
 

@@ -16,24 +16,15 @@ from typing import Self
 
 import pytest
 
-from tests.chaos.netns import do, missing
+from tests.chaos.netns import do
 from tests.integration.coordination_member import FOUNDERS
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("namespaces")]
 ROOT = Path(__file__).parents[2]
 TTL_S = 10.0                               # FD_ALL excludes the holder before that, which frees nothing
 BOUND_S = TTL_S * 1.05 + 1
 WAIT_S = 60.0
 ADDRESSES = {name: f"10.95.0.{number}" for number, name in enumerate((*FOUNDERS, "D", "E"), 1)}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _namespaces_can_be_made() -> None:
-    why_not = missing()
-    if why_not and os.environ.get("CI"):
-        pytest.fail(why_not)
-    if why_not:
-        pytest.skip(why_not)
 
 
 class Switch:

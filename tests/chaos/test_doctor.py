@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.netns import missing
 from tests.chaos.two_hosts import ADDRESSES, TwoHosts
 
 pytestmark = pytest.mark.netns
@@ -43,9 +42,7 @@ class DoctorsHosts(TwoHosts):
 
 
 @pytest.fixture
-def hosts() -> Iterator[DoctorsHosts]:
-    if reason := missing():
-        pytest.fail(reason)
+def hosts(namespaces: None) -> Iterator[DoctorsHosts]:
     with DoctorsHosts() as made:
         yield made
 

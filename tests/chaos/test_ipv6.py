@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.chaos.netns import do, missing
+from tests.chaos.netns import do
 from tests.integration.members import Member
 
 pytestmark = pytest.mark.netns
@@ -67,9 +67,7 @@ class Bridge:
 
 
 @pytest.fixture
-def network() -> Iterator[Bridge]:
-    if reason := missing():
-        pytest.fail(reason)
+def network(namespaces: None) -> Iterator[Bridge]:
     with Bridge() as made:
         for name in NETWORK:
             made.link_local(name)

@@ -11,7 +11,7 @@ from time import monotonic
 import attrs
 import pytest
 
-from tests.chaos.netns import do, missing
+from tests.chaos.netns import do
 from tests.integration.members import Member
 
 pytestmark = pytest.mark.netns
@@ -91,9 +91,7 @@ class Nat:
 
 
 @pytest.fixture
-def members() -> Iterator[dict[str, Member]]:
-    if reason := missing():
-        pytest.fail(reason)
+def members(namespaces: None) -> Iterator[dict[str, Member]]:
     with Nat() as nat, contextlib.ExitStack() as running:
         found = {}
         for name in SITES:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.chaos.netns import do, missing
+from tests.chaos.netns import do
 from tests.chaos.test_ipv6 import NETWORK, Bridge
 from tests.integration.members import Member
 from tests.integration.test_view_keys import (
@@ -22,9 +22,7 @@ pytestmark = pytest.mark.netns
 
 
 @pytest.fixture
-def network() -> Iterator[Bridge]:
-    if reason := missing():
-        pytest.fail(reason)
+def network(namespaces: None) -> Iterator[Bridge]:
     with Bridge() as made:
         yield made
 
