@@ -1,6 +1,6 @@
 """Cases 21 and 22 of MQTT's acceptance, with processes, mosquitto's clients, and a bridge through proxies that are cut.
 
-Reduced against the cases as they were written: the bridge is cut for CUT_SECONDS, not a minute.
+By default the bridge is cut for SHORT_CUT_SECONDS; `--long` has the minute of the case.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from time import sleep
@@ -23,64 +23,15 @@ import pytest
 from jgroups_py.cli.demo.mqtt_brokers import BrokerDemoError, BrokerSites, Publisher, Subscriber, row, wait
 from jgroups_py.config.load import stacks_folder
 from tests.integration.members import free_range
+from tests.runtime.mqtt.proxies import Proxy
 
 pytestmark = pytest.mark.real
 
 SITES = {"NYC": ("nyc1", "nyc2"), "SFO": ("sfo1", "sfo2")}
 NAMES = [name for names in SITES.values() for name in names]
 MESSAGES, PIECE = 10_000, 50
-CUT_SECONDS = 12.0                                       # longer than FD_ALL's patience and site_down_after
+SHORT_CUT_SECONDS = 12.0                                 # longer than FD_ALL's patience and site_down_after
 TOPIC, NOBODY = "lines", "nobody/wants"
-
-
-class BridgeProxy:
-    """A TCP proxy in front of one broker's end of the bridge. cut: it ends its connections and takes none."""
-
-    def __init__(self, to: int) -> None:
-        self.to = to
-        self.cut = False
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self.listener.getsockname()[1]
-        self.sockets: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def end_connections(self) -> None:
-        """Those that are open."""
-        sockets, self.sockets = self.sockets, []
-        for each in sockets:
-            with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-
-    def close(self) -> None:
-        self.listener.close()
-        self.end_connections()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                near, _ = self.listener.accept()
-            except OSError:
-                return
-            try:
-                if self.cut:
-                    raise OSError
-                far = socket.create_connection(("127.0.0.1", self.to))
-            except OSError:
-                near.close()
-                continue
-            self.sockets += [near, far]
-            for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
-
-    @staticmethod
-    def _pump(source: socket.socket, sink: socket.socket) -> None:
-        try:
-            while data := source.recv(1 << 16):
-                sink.sendall(data)
-            sink.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
 
 
 @attrs.define
@@ -88,14 +39,12 @@ class TwoSites:
     """Four brokers and the proxies of their bridge."""
 
     brokers: BrokerSites
-    proxies: list[BridgeProxy]
+    proxies: list[Proxy]
 
     def cut(self, on: bool) -> None:
         """Cut the bridge, or let it heal."""
         for proxy in self.proxies:
-            proxy.cut = on
-            if on:
-                proxy.end_connections()
+            proxy.cut_off(on)
 
     def metric(self, name: str, counter: str) -> float:
         """A counter of the federation of a broker."""
@@ -110,7 +59,7 @@ class TwoSites:
 def sites(tmp_path: Path) -> Iterator[TwoSites]:
     """All see all."""
     first = free_range(14)
-    proxies = [BridgeProxy(first + 8 + at) for at in range(4)]
+    proxies = [Proxy(first + 8 + at) for at in range(4)]
     bridge = tmp_path / "bridge.xml"
     changed, removed = re.subn("<FD_SOCK[^>]*/>", "", (stacks_folder() / "bridge.xml").read_text())
     assert removed == 1, "the packaged file has changed"     # its links would not go through the proxies
@@ -160,7 +109,8 @@ def balanced(sites: TwoSites, site: str, other: str) -> dict[str, int]:
     return found
 
 
-def test_21_the_bridge_is_cut_and_relays_of_both_sites_are_killed(sites: TwoSites):
+@pytest.mark.parametrize("cut_seconds", [SHORT_CUT_SECONDS, pytest.param(60.0, marks=pytest.mark.long)])
+def test_21_the_bridge_is_cut_and_relays_of_both_sites_are_killed(sites: TwoSites, cut_seconds: float):
     brokers = sites.brokers
     with ExitStack() as stack:
         subscriber = Subscriber("sub", brokers["sfo2"], TOPIC)
@@ -182,7 +132,7 @@ def test_21_the_bridge_is_cut_and_relays_of_both_sites_are_killed(sites: TwoSite
         wait(lambda: len(other.acknowledged) == other.sent, "PUBACK waits for no other site")
         brokers["nyc1"].end()                            # kill -9, in the middle of its publisher's messages
         feeding.join()
-        sleep(CUT_SECONDS)
+        sleep(cut_seconds)
         assert at_relay.acknowledged, "it had acknowledged some"
         send(other, MESSAGES // 4)
         wait(lambda: len(other.acknowledged) == other.sent, "PUBACK waits for no other site")

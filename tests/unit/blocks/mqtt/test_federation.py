@@ -10,15 +10,7 @@ from jgroups_py.blocks.mqtt.broker.options import WhenFull
 from jgroups_py.blocks.mqtt.codec.packets import PubAckPacket, PublishPacket, Will
 from tests.unit.blocks.mqtt.clients import SECOND, V3, V5
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
-
-FILTERS = (
-    ("a/b", "a/b", True), ("a/b", "a/c", False), ("a/+", "a/b", True), ("a/+", "a/b/c", False),
-    ("a/+/c", "a/b/c", True), ("a/+/c", "a/b/d", False),
-    ("+", "a", True), ("+", "a/b", False), ("+/+", "/a", True), ("/+", "/a", True),
-    ("+", "/a", False), ("a/#", "a", True), ("a/#", "a/b/c", True), ("a/#", "b", False), ("#", "a/b", True),
-    ("#", "$own/x", False), ("+/x", "$own/x", False), ("$own/x", "$own/x", True), ("$own/#", "$own/x", True),
-    ("a//b", "a//b", True),
-)
+from tests.unit.blocks.mqtt.filters import FILTERS
 
 
 def numbered(count: int) -> list[bytes]:
