@@ -324,7 +324,8 @@ class RoamingRun(MqttRun):
 
 
 class RoamingNode(MqttNode):
-    """One life of a broker. took: the publications of peers that it has taken over, as nodes number them."""
+    """One life of a broker. took: the publications of peers that it has taken over for plain subscriptions too, as nodes
+    number them."""
 
     def __init__(self, channel: Any, run: RoamingRun) -> None:
         super().__init__(channel, run)
@@ -524,7 +525,8 @@ class RoamingNode(MqttNode):
         """A peer's message, on its way to the sessions here: Q5."""
         number = number_of(publication)
         fact = self.clients.facts[number]
-        self.took[publication.origin, publication.number] = None
+        if not shared_only:                              # else plain subscriptions had it, or never will (seed 100759)
+            self.took[publication.origin, publication.number] = None
         if not shared_only and self.channel.name not in fact.wanted:
             raise self.found("Q5", f"{self.channel.name} got {number} about {fact.topic}, and {fact.node.channel.name} "
                                    "knew of no filter for it")

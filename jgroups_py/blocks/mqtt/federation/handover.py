@@ -185,6 +185,8 @@ class Handovers:
         me = self._host.name
         is_here = before is not None and before.node == me and client_id in self._host.broker.sessions
         if is_here and not clean_start:                  # which another part of a split group has to know of
+            if self._stay(client_id):                    # a node with a claim that is not in the table asked for it
+                self._own(client_id, False, now_ns)
             return client_id in self.arriving and self.arriving[client_id].waits
         self._own(client_id, clean_start, now_ns)
         if self._stay(client_id):
@@ -299,8 +301,11 @@ class Handovers:
         return self.arrives(client_id, self._own(client_id, False, now_ns), now_ns)
 
     def reclaim(self, client_id: str, now_ns: int) -> None:
-        """The node that was to get a session from here has ended."""
-        self._own(client_id, False, now_ns)
+        """The node that was to get a session from here has ended. Another process of its name may have come since, and
+        may get it by now (seed 102427)."""
+        if client_id in self._host.broker.sessions:
+            self._stay(client_id)
+            self._own(client_id, False, now_ns)
 
     def arrives(self, client_id: str, claim: int, now_ns: int) -> int:
         """A session will be made of a copy here. claim: under which it comes, 0 for a new one, which no other node

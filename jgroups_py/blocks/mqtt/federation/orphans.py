@@ -89,10 +89,16 @@ class EndedNode:
     unknown: dict[tuple[str, int], None] = attrs.field(factory=dict)
 
     def best(self, client_id: str) -> str | None:
-        """The node with the best copy of a session; equals take turns by the client id. None: there is no copy."""
-        found = [(copies[client_id], _draw(client_id, name), name) for name, copies in self.told.items()
-                 if client_id in copies]
-        return max(found)[2] if found else None
+        """The node with the best copy of a session; equals take turns by the client id. None: there is no copy. That of
+        the session which the node that has ended had is better than one that was on its way there: the node with this
+        one hands it over to the node that adopts, and what the other one had is in its copies alone (seed 102427)."""
+        found = [(copies[client_id] != LIVE or not self._had(client_id), copies[client_id], _draw(client_id, name), name)
+                 for name, copies in self.told.items() if client_id in copies]
+        return max(found)[3] if found else None
+
+    def _had(self, client_id: str) -> bool:
+        """Whether the node that has ended had a session of this client, as far as copies show."""
+        return any(copies[client_id].is_owners == 1 for copies in self.told.values() if client_id in copies)
 
 
 @attrs.define(eq=False)
@@ -284,6 +290,7 @@ class Orphans:
                 continue
             if node.told[me][client_id] == LIVE:
                 self._handovers.reclaim(client_id, now_ns)
+                continue
             if found is None or client_id in self._host.broker.sessions:
                 continue
             of_node, copy = found
@@ -349,6 +356,8 @@ class Orphans:
                 self._handovers.comes_from(client_id, owner.claim, peer, self._host.name)
                 self._wanted_here(name, client_id, owner.claim, now_ns)
             return
+        if owner is not None and owner.node == self._host.name and owner.claim > claim:
+            return                                       # the table tells the peer (seed 102632)
         if owner is None or owner.node in (peer, name) or owner.node not in self._host.names_up():
             owner = SessionOwner(client_id, peer, claim, False)
         # Else another node has claimed it since, from this peer or because the peer was away when it asked: that node
