@@ -108,7 +108,7 @@ FOUND = (
     ("mqtt", 82101, "Q10: of two joined sessions one gave QoS 2 a packet id that the client had of the other"),
     ("mqtt", 88007, "MQTT: a CONNECT that waited for its session, at a node that was paused, was taken for late"),
     ("mqtt", 88487, "Q10: what came late by another node was dropped while the session was on its way"),
-    ("mqtt", 102427, "Q10: a session went to a later process of the node that had claimed it; what that node had of it"),
+    ("mqtt", 102427, "Q10: a session that had been taken back went to another process of its claimant"),
     ("mqtt", 102632, "Q14: a session left its client's node for one with an earlier claim that had asked for a copy"),
     ("mqtt", 100759, "Q1: a checker took a message for a shared subscription for one that plain ones had had"),
     ("mqtt", 46236, "Q6: a message for a group that a node gave back was given to that node again, and dropped"),

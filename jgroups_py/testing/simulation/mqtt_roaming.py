@@ -324,8 +324,8 @@ class RoamingRun(MqttRun):
 
 
 class RoamingNode(MqttNode):
-    """One life of a broker. took: the publications of peers that it has taken over for plain subscriptions too, as nodes
-    number them."""
+    """One life of a broker. took: the publications of peers, as nodes number them, that it has taken over for plain
+    subscriptions too."""
 
     def __init__(self, channel: Any, run: RoamingRun) -> None:
         super().__init__(channel, run)

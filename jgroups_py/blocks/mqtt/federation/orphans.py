@@ -92,7 +92,8 @@ class EndedNode:
         """The node with the best copy of a session; equals take turns by the client id. None: there is no copy. That of
         the session which the node that has ended had is better than one that was on its way there: the node with this
         one hands it over to the node that adopts, and what the other one had is in its copies alone (seed 102427)."""
-        found = [(copies[client_id] != LIVE or not self._had(client_id), copies[client_id], _draw(client_id, name), name)
+        is_last = self._had(client_id)                   # where LIVE comes, behind those of the node's own session
+        found = [(not is_last or copies[client_id] != LIVE, copies[client_id], _draw(client_id, name), name)
                  for name, copies in self.told.items() if client_id in copies]
         return max(found)[3] if found else None
 

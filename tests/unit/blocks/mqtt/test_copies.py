@@ -703,3 +703,62 @@ def test_a_node_whose_answer_is_missing_may_have_the_copy(ends):
         w.run(1)
         assert client.answer(ConnAckPacket).session_present
         assert client.payloads() == numbered(0, 3)
+
+
+def test_a_session_that_its_node_takes_back_is_not_handed_over():
+    """To the next process of the node that had claimed it, which does not want it."""
+    w = world("ABC")
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "A", 3)
+    keeper = keeper_of(w)
+    claims, = set("BC") - {keeper}
+    handovers = w.nodes["A"].federation.handovers
+    hold_back(w, keeper, "A", 0.5)                       # its fence
+    client.go(w, claims, wait=0.1)
+    assert handovers.leaving
+    handovers.reclaim("me", w.now_ns)
+    assert not handovers.leaving
+    w.run(10)
+    assert sessions(w, "me") == ["A"]
+    assert client.go(w, keeper, wait=3).session_present
+    assert client.payloads() == numbered(0, 3)
+
+
+def test_what_a_node_that_ends_had_of_a_session_that_was_on_its_way_to_it_comes_from_its_copies():
+    """It had the session from a copy; the node of the former one, which was paused, hands that over when it ends."""
+    w = world("ABCD")
+    client = subscribed(w, "A")
+    w.pause("A")
+    w.run(1)
+    assert client.go(w, "B", wait=4).session_present
+    client.disconnect()
+    publish(w, "B", 3)
+    hold_back(w, "B", "A", 5)                            # what B has for the filters of the former session
+    w.resume("A")
+    while "me" not in w.nodes["A"].federation.handovers.leaving:
+        w.run(0.0005)
+    for name in "CD":
+        hold_back(w, name, "A", 2)                       # their fences: the former session is still at A when B ends
+    w.crash("B")
+    w.run(8)
+    assert client.go(w, "C", wait=3).session_present
+    assert client.payloads() == numbered(0, 3)
+
+
+def test_a_node_that_asks_for_a_copy_by_an_earlier_claim_does_not_get_the_session_from_its_client():
+    w = world("ABC")
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "A", 3)
+    keeper = keeper_of(w)
+    asks, = set("BC") - {keeper}
+    claim = 1                                            # of before any of these
+    w.crash("A")
+    w.run(3)
+    assert client.go(w, keeper, wait=0.5).session_present
+    w.nodes[asks].federation.send_event(keeper, EventKind.COPY_WANTED, wanted_body("A", "me", claim))
+    w.run(6)
+    assert sessions(w, "me") == ["A", keeper]            # that of A is as it ended
+    publish(w, asks, 3, first=3)
+    assert client.payloads() == numbered(0, 6)
