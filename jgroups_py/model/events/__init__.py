@@ -7,7 +7,15 @@ from jgroups_py.model.digest import Digest, Ranges
 from jgroups_py.model.events.base import Event
 from jgroups_py.model.events.broadcast import Broadcast
 from jgroups_py.model.events.channel import AppBusy, Connect, Disconnect, OutputInOrder, SetPartition
-from jgroups_py.model.events.discovery import AddressesKnown, FindMembers, FolderRead, Found, MembersFound, SendTo
+from jgroups_py.model.events.discovery import (
+    AddressesKnown,
+    FindMembers,
+    FolderRead,
+    Found,
+    MembersFound,
+    SearchAt,
+    SendTo,
+)
 from jgroups_py.model.events.disk import (
     ArchiveBusy,
     ArchiveFailed,
@@ -113,6 +121,7 @@ __all__ = [
     "RecordMessages",
     "RenewViewKey",
     "ResolveName",
+    "SearchAt",
     "SegmentRead",
     "SegmentsSynced",
     "SendTo",

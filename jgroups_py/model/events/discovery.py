@@ -29,6 +29,14 @@ class FindMembers(Event):
 
 
 @attrs.frozen
+class SearchAt(Event):
+    """Down, from an application: members of this cluster may be at `places` too. Discovery by a list of hosts searches
+    at once, and asks there whenever it searches, as at places where members were before."""
+
+    places: tuple[PhysicalAddress, ...]
+
+
+@attrs.frozen
 class SendTo(Event):
     """Down, from discovery: send `batch` to the place `physical`, whose member's address is not known."""
 

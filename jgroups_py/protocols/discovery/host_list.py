@@ -17,13 +17,14 @@ import attrs
 from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.counters import counter, declare
-from jgroups_py.model.events import AddressesKnown, NameResolved, ResolveName, SendTo
-from jgroups_py.model.units import count, duration
+from jgroups_py.model.events import AddressesKnown, FindMembers, NameResolved, ResolveName, SearchAt, SendTo
+from jgroups_py.model.units import count, duration, millis
 from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig, DiscoveryRequest, DiscoveryResponse
 from jgroups_py.protocols.discovery.hosts import Hosts
 from jgroups_py.stack.protocol import on
 
 MAX_PORT = 65535
+SEARCH_NS = millis(500)
 
 
 @attrs.frozen
@@ -111,6 +112,14 @@ class HostList(Discovery):
         """Keep the addresses that GMS passes down: after a partition requests go to the members of earlier views."""
         for physical in event.book.values():
             self.store_address(physical)
+
+    @on(SearchAt)
+    def search_at(self, event: SearchAt) -> None:
+        """Keep the places as those of members that were there, and search."""
+        for place in event.places:
+            self.store_address(place)
+        if self.search is None:
+            self.find(FindMembers(SEARCH_NS, everyone=True))
 
     def store_address(self, physical: PhysicalAddress) -> None:
         if physical not in self.listed and physical != self.addresses.my_physical():

@@ -14,7 +14,7 @@ import yaml
 
 from jgroups_py.cli import main
 from tests.integration.members import free_range
-from tests.runtime.mqtt.federated import GMQTT, GROUP, PATIENCE_SECONDS, ask, metrics, nodes, running, until
+from tests.runtime.mqtt.federated import GMQTT, GROUP, PATIENCE_SECONDS, Node, ask, metrics, nodes, running, until
 from tests.runtime.mqtt.processes import Subscriber, publish, serving
 
 pytestmark = pytest.mark.real
@@ -65,9 +65,37 @@ def test_a_node_leaves_by_request_and_serves_its_own_clients(tmp_path):
         with Subscriber(two.port, "t", "-C", "1") as sub:
             publish(two.port, "t", "here")
             assert sub.lines() == ["here"]
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            ask(one.rest, "/v1/federation/join", {"hosts": ["127.0.0.1:1"]})
-        assert "put them into retry_join" in json.loads(refused.value.read())["message"]
+        assert refused_to_join(two, one.gossip) == "Serf can't Join after Leave or Shutdown"
+
+
+def refused_to_join(node: Node, *ports: int) -> str:
+    """What REST answers to an order to join nodes of loopback."""
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        ask(node.rest, "/v1/federation/join", {"hosts": [f"127.0.0.1:{port}" for port in ports]})
+    return json.loads(refused.value.read())["message"]
+
+
+def test_nodes_of_groups_join_by_request(tmp_path):
+    """Two, and a third at one that does not coordinate."""
+    found = nodes(tmp_path, 3, GROUP, join=False)
+    with ExitStack() as stack:
+        for node in found:
+            stack.enter_context(serving("-c", str(node.file), listeners=2))
+        one, two, three = found
+        closed = free_range(1)
+        assert refused_to_join(one, closed) == (
+            "1 error occurred:\n\t* Failed to join 127.0.0.1: "
+            f"dial tcp 127.0.0.1:{closed}: connect: connection refused\n\n")
+        assert "no member of 'mqtt' has joined within 10 s" in refused_to_join(one, two.port), "clients' port"
+        assert ask(one.rest, "/v1/federation/join", {"hosts": [f"127.0.0.1:{two.gossip}"]}) == {}
+        until(lambda: one.statuses() == two.statuses() == dict.fromkeys(("node1", "node2"), "STATUS_ALIVE"), "joined")
+        for node in (one, two):
+            assert ask(node.rest, "/v1/federation/join", {"hosts": [f"127.0.0.1:{three.gossip}"]}) == {}
+        until(lambda: all(set(node.statuses()) == {"node1", "node2", "node3"} for node in found), "all have joined")
+        with Subscriber(three.port, "t", "-C", "1") as sub:
+            until(lambda: "node3" in one.interested("t"), "interest")
+            publish(one.port, "t", "hello", "-q", "1")
+            assert sub.lines() == ["hello"]
 
 
 def test_a_third_node_joins_gmqtts_federation_by_request(tmp_path):

@@ -4,7 +4,17 @@ from __future__ import annotations
 import pytest
 
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.events import AddressesKnown, Connect, FindMembers, FolderRead, Found, Left, MembersFound, SendTo
+from jgroups_py.model.events import (
+    AddressesKnown,
+    Connect,
+    FindMembers,
+    FolderRead,
+    Found,
+    Left,
+    MembersFound,
+    SearchAt,
+    SendTo,
+)
 from jgroups_py.model.outputs import ReadFolder, StoreEntry
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.model.view import View
@@ -193,6 +203,16 @@ def test_requests_go_to_members_that_sent_or_were_listed_too() -> None:
     bench.down(AddressesKnown({address("D"): ("10.0.0.4", 1)}))
     bench.advance(50)
     assert requested(bench) == [("10.0.0.9", 1), PLACE_B, ("10.0.0.4", 1)]            # the oldest was dropped
+
+
+def test_an_application_may_say_where_else_members_are() -> None:
+    bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="10.0.0.9[1]", port_range=0)))
+    bench.down(SearchAt((("10.0.0.4", 1), ("10.0.0.9", 1))))
+    assert requested(bench) == [("10.0.0.9", 1), ("10.0.0.4", 1)], "at once"
+    bench.advance(5_000)
+    requested(bench)
+    bench.down(FindMembers(seconds(1)))
+    assert requested(bench) == [("10.0.0.9", 1), ("10.0.0.4", 1)], "and whenever members are sought"
 
 
 def test_no_request_goes_to_an_address_that_was_not_received_for_long() -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -34,6 +33,7 @@ from jgroups_py.blocks.mqtt.gmqtt.link import (
     SayHello,
     SendEvents,
 )
+from jgroups_py.blocks.mqtt.server.dial import LEFT, dial_all, place_text
 from jgroups_py.blocks.mqtt.server.rest import JoinFailed
 from jgroups_py.blocks.swim_membership import Membership, MembershipListener
 from jgroups_py.model.address import PhysicalAddress
@@ -55,7 +55,6 @@ TAG, GROUP_TAG = "fed_addr", "jg"
 STACK = "serf"
 CLUSTER = "gmqtt"
 HELLO_SECONDS = 5.0
-JOIN_SECONDS = 5.0
 SETTLE_SECONDS = 10.0
 """After joining Serf again, a member that was not seen for so long counts as failed."""
 MAX_MESSAGE_BYTES = 256 << 20
@@ -207,21 +206,8 @@ class GmqttFederation(MembershipListener):
             JoinFailed: none of them can be reached.
         """
         if self._membership is None:
-            raise JoinFailed("Serf can't Join after Leave or Shutdown")
-        reached, failures, reasons = [], [], []
-        for place in places:
-            try:
-                async with asyncio.timeout(JOIN_SECONDS):
-                    _, writer = await asyncio.open_connection(*place)
-                writer.close()
-                reached.append(place)
-            except (OSError, TimeoutError) as error:
-                reasons.append(_dial_fault(place, error))
-                failures.append(f"* Failed to join {place[0]}: {reasons[-1]}")
-        if failures and not reached:
-            count = f"{len(failures)} error{'s' if len(failures) > 1 else ''} occurred:"
-            raise JoinFailed(f"{count}\n\t" + "\n\t".join(failures) + "\n\n", reasons)
-        self._membership.look_at(reached)
+            raise JoinFailed(LEFT)
+        self._membership.look_at(list(await dial_all(places)))
 
     async def leave(self) -> None:
         """Leave Serf for good: other nodes see it as left. It can be joined again after a restart only."""
@@ -477,26 +463,3 @@ class OutgoingCall:
 
 UP = ("alive", "suspect")
 STATUSES = {"alive": "STATUS_ALIVE", "suspect": "STATUS_ALIVE", "left": "STATUS_LEFT", "failed": "STATUS_FAILED"}
-
-
-def place_text(place: PhysicalAddress | None) -> str:
-    """HOST:PORT, an IPv6 address in brackets.
-
-    >>> place_text(("127.0.0.1", 8901)), place_text(("::1", 8901))
-    ('127.0.0.1:8901', '[::1]:8901')
-    """
-    if place is None:
-        return ""
-    host, port = place
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _dial_fault(place: PhysicalAddress, error: Exception) -> str:
-    """In the words of Go."""
-    if isinstance(error, socket.gaierror):
-        return f"lookup {place[0]}: no such host"
-    if isinstance(error, ConnectionRefusedError):
-        return f"dial tcp {place_text(place)}: connect: connection refused"
-    if isinstance(error, TimeoutError):
-        return f"dial tcp {place_text(place)}: i/o timeout"
-    return f"dial tcp {place_text(place)}: {error}"

@@ -13,6 +13,8 @@ from typing import Any, Self
 
 from jgroups_py.blocks.mqtt.federation.channel_link import ChannelLink
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
+from jgroups_py.blocks.mqtt.server.dial import LEFT as SERF_LEFT
+from jgroups_py.blocks.mqtt.server.dial import dial_all, place_text
 from jgroups_py.blocks.mqtt.server.rest import JoinFailed
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.channel.block import Block
@@ -20,8 +22,10 @@ from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.counters import Counters
 from jgroups_py.model.errors import ChannelError, ConfigError
+from jgroups_py.model.events import SearchAt
 from jgroups_py.model.outputs import Output, ViewInstalled
 from jgroups_py.model.ports import SiteReporter
+from jgroups_py.model.units import NS_PER_S
 from jgroups_py.node.node import Node
 from jgroups_py.node.reports import members_report
 
@@ -33,6 +37,9 @@ DRAIN_SECONDS = 2.0
 SITES_SECONDS = 2.0
 """How long a node that starts waits until another site is known, before it serves clients."""
 LOOK_SECONDS = 0.02
+JOIN_SECONDS, SEARCH_SECONDS = 10.0, 0.6
+"""How long a request to join waits for a member, and searches again."""
+HOST_LISTS = ("TCPPING", "DNS_PING", "KUBE_PING")
 ALIVE, LEFT, FAILED = "STATUS_ALIVE", "STATUS_LEFT", "STATUS_FAILED"
 
 
@@ -147,10 +154,27 @@ class GroupFederation(Block):
             return None
 
     async def join(self, places: Sequence[PhysicalAddress]) -> None:
-        """Refused: members of a group find each other by its stack. Raises JoinFailed."""
-        if places:
-            raise JoinFailed(f"a group finds its members by its stack, {self.channel.spec.source}: "
-                             "put them into retry_join or initial_hosts")
+        """Search for members at these places too, (address or name, port) each, until one is in the view; they are
+        searched there from now on. Raises JoinFailed: nobody listens there, or no member has joined in time."""
+        if self._is_leaving:
+            raise JoinFailed(SERF_LEFT)
+        spec = self.channel.spec
+        if places and all(spec.config_of(name) is None for name in HOST_LISTS):
+            raise JoinFailed(f"the stack {spec.source} finds members by itself: one with {' or '.join(HOST_LISTS)} "
+                             "can be told where they are")
+        reached = await dial_all(places)
+        wanted = {place_text(address) for address in reached.values()}
+        before = {each["name"] for each in await self.members() if each["status"] == ALIVE}
+        until_ns = monotonic_ns() + round(JOIN_SECONDS * NS_PER_S)
+        while reached:
+            self.channel.inject(SearchAt(tuple(reached.values())))
+            await asyncio.sleep(SEARCH_SECONDS)
+            members = [each for each in await self.members() if each["status"] == ALIVE]
+            if any(each["addr"] in wanted or each["name"] not in before for each in members):
+                return
+            if monotonic_ns() >= until_ns:
+                raise JoinFailed(f"{', '.join(wanted)}: no member of {self._cluster!r} has joined within "
+                                 f"{JOIN_SECONDS:g} s")
 
     async def leave(self) -> None:
         """Leave the group for good: this node serves its own clients alone, until it is started again."""

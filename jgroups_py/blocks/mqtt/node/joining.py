@@ -11,9 +11,10 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from jgroups_py.blocks.mqtt.gmqtt.grpc import GmqttFederation, place_text
+from jgroups_py.blocks.mqtt.gmqtt.grpc import GmqttFederation
 from jgroups_py.blocks.mqtt.node.snapshot import read_snapshot, snapshot_text, write_snapshot
 from jgroups_py.blocks.mqtt.server.config import FederationSection
+from jgroups_py.blocks.mqtt.server.dial import place_text
 from jgroups_py.blocks.mqtt.server.rest import JoinFailed
 from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.units import NS_PER_S
