@@ -140,7 +140,7 @@ class RoamingRun(MqttRun):
         self.roamers: dict[str, RoamingClient] = {}
         self.facts: dict[int, RoutedMessage] = {}
         self.superseded: dict[int, RoamingNode] = {}     # retained message -> the node that replaced it, having it
-        self.begun_behind: dict[tuple[str, int], None] = {}      # (group, message): see joined_behind
+        self.begun_ended: dict[tuple[str, int], None] = {}       # (group, message): see session_ended, joined_behind
         self.has_given_up = False
         self.by_group: defaultdict[tuple[str, int], Counter[str]] = defaultdict(Counter)
         self.fair: dict[str, list[int]] = {}             # shared subscription -> the messages that show whether it is
@@ -231,12 +231,12 @@ class RoamingRun(MqttRun):
     ) -> None:
         """Q6: one member had it. Excused: a member that has left or lost its session since, or whose session has moved
         since without what nodes that were away had for it, as it may have been the one; QoS 2 that was begun in a
-        session which then came behind its client, whatever member that was: it may have arrived, so the session in use
-        does not take it (seeds 41725, 46397); a publisher's node that is gone."""
+        session which then ended (seed 110192) or came behind its client, whatever member that was: it may have arrived,
+        so no other session takes it (seeds 41725, 46397); a publisher's node that is gone."""
         got = self.by_group[filter, fact.number]
         if got or not fact.qos or not fact.acknowledged or not members or fact.node not in nodes:
             return
-        if fact.qos == 2 and (self.was_begun(fact) or (filter, fact.number) in self.begun_behind):
+        if fact.qos == 2 and (self.was_begun(fact) or (filter, fact.number) in self.begun_ended):
             return
         for name, (epoch, node) in members.items():
             client = self.roamers[name]
@@ -348,6 +348,8 @@ class RoamingNode(MqttNode):
         self.broker.adopt_will = self.adopt_will         # type: ignore[method-assign]
         self._withdraw_will = self.broker.withdraw_adopted_will
         self.broker.withdraw_adopted_will = self.withdraw_will       # type: ignore[method-assign]
+        self._end_session = self.broker._end_session
+        self.broker._end_session = self.session_ended    # type: ignore[method-assign]
         self._forget_copy = self.broker.forget_copy
         self.broker.forget_copy = self.forget_copy       # type: ignore[method-assign]
         self.moving_from: RoamingNode | None = None      # while a session comes from there
@@ -445,6 +447,13 @@ class RoamingNode(MqttNode):
                 del made.of_copy[self.moving_from]
                 made.of_copy[self] = None
         self._adopt_will(client_id, will, now_ns, left_ns, of_copy)
+
+    def session_ended(self, session: ClientSession, now_ns: int) -> None:
+        """Q6: QoS 2 of a group that has begun goes to no other member [MQTT-4.8.2-5]."""
+        for each in session.in_flight.values():
+            if each.group and each.qos == 2:
+                self.clients.begun_ended[each.group, number_of(each.publication)] = None
+        self._end_session(session, now_ns)
 
     def forget_copy(self, client_id: str, now_ns: int) -> None:
         """The session stays where it was, and what came here for it is due there, by the publisher (seed 65380)."""
@@ -570,7 +579,7 @@ class RoamingNode(MqttNode):
         found = self._new_ones(session, moved)
         for each in moved:
             if each.packet_id and each.delivery.qos == 2 and each.delivery.group:
-                self.clients.begun_behind[each.delivery.group, number_of(each.delivery.publication)] = None
+                self.clients.begun_ended[each.delivery.group, number_of(each.delivery.publication)] = None
         return found
 
     def peer_restarted(self, peer: FederationPeer, ended: list[str], now_ns: int) -> None:
