@@ -23,7 +23,7 @@ PACKAGE = "jgroups_py"
 MOST_ROOMS = 20
 PURE_RINGS = 3
 PURE_BLOCKS = "jgroups_py/blocks/mqtt/"
-ADAPTERS = ("server/server.py", "server/listeners.py", "server/client_socket.py", "server/admin.py",
+ADAPTERS = ("server/server.py", "server/listeners.py", "server/client_socket.py", "server/dial.py", "server/admin.py",
             "federation/channel_link.py", "gmqtt/grpc.py", "node/node.py", "node/group.py", "node/joining.py",
             "node/snapshot.py", "mosquitto/sidecar.py")
 """A block with a pure core, and its files that are its hands: sockets, HTTP, other brokers."""
