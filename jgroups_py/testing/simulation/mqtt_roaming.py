@@ -1229,7 +1229,7 @@ class RoamingClient:
                 continue
             if not peer.is_awaited or peer.awaited_since_ns >= fact.at_ns:
                 self.run.counts["messages that silent peers were not waited for"] += fact.origin not in node.took
-            elif fact.origin not in node.took:
+            elif fact.origin not in node.took and (name, fact.origin) not in node.late_came:     # with the session
                 raise Broken("Q1", f"{fact.number} of {fact.publisher} was acknowledged before the node of {name} had "
                                    "it")
         for client in self.run.roamers.values():
