@@ -242,9 +242,16 @@ def _with_bridge_checked(spec: StackSpec, fill: Substitution, problems: Problems
         return spec
     place = next(layer.place for layer in spec.layers if layer.name == "RELAY")
     try:
-        _bridge(relay.bridge_props, spec.folder, fill, problems)
+        bridge = _bridge(relay.bridge_props, spec.folder, fill, problems)
     except ConfigError as error:
         raise stop(place, f"RELAY: bridge_props: {error}") from None
+    auth = bridge.config_of("AUTH")
+    if relay.trust and not relay.trusted_relays and (auth is None or auth.authority == "psk"):
+        proof = "no AUTH" if auth is None else 'AUTH authority="psk", whose members name themselves'
+        raise stop(place, f"RELAY: trust: the bridge {relay.bridge_props} has {proof}, so a relay of a site that the "
+                          "trust file limits or revokes could introduce itself as another one: put AUTH with keys, "
+                          "x509 or token there, with identities that name their site, or say trusted_relays=\"true\" "
+                          "if all relays are trusted to name their own site")
     return spec
 
 

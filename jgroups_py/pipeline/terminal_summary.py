@@ -8,7 +8,7 @@ from jgroups_py.pipeline.audit.judge import CLEAN, COUNTS, FAULTS, FAULTY, INCOM
 
 ALWAYS = ("expected", "delivered", "lost", "duplicated", "out_of_order")
 HEADS = {"duplicated": "twice", "out_of_order": "disorder", "declared_lost": "declared", "other_set": "other set",
-         "not_sent": "not sent"}
+         "reported_missed": "missed", "not_sent": "not sent"}
 
 
 def as_lines(found: Mapping[str, Any], shown_findings: int = 0) -> list[str]:
@@ -89,11 +89,12 @@ def member_of(line: Mapping[str, Any]) -> str:
 def not_arrived(found: Mapping[str, Any]) -> str:
     """How many messages did not arrive although there is no fault, and why.
 
-    >>> not_arrived({"totals": {"skipped": 1200, "declared_lost": 0, "pending": 3}})
+    >>> not_arrived({"totals": {"skipped": 1200, "declared_lost": 0, "pending": 3, "reported_missed": 0}})
     '; 1,200 were skipped for slow applications; 3 were sent too recently to be judged'
     """
     return "".join(f"; {found['totals'][name]:,} {text}" for name, text in (
-        ("declared_lost", "losses were declared"), ("skipped", "were skipped for slow applications"),
+        ("declared_lost", "losses were declared"), ("reported_missed", "were reported as missed at a merge"),
+        ("skipped", "were skipped for slow applications"),
         ("pending", "were sent too recently to be judged")) if found["totals"][name])
 
 

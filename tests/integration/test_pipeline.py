@@ -25,6 +25,7 @@ from tests.runtime.mqtt.federated import nodes, running, until
 from tests.runtime.mqtt.processes import tool
 from tests.spark.helpers import OPTIONS, faulty, lines, started
 from tests.unit.pipeline.made import archive, findings_of
+from tests.unit.pipeline.test_reported import excluded, sender, written
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
@@ -61,6 +62,18 @@ def test_without_spark_the_tables_are_the_same(spark, made, job):
     expected = run_batch(spark, made[0], JOBS[job], OPTIONS)
     assert {name: lines(table) for name, table in found.items()} == {
         name: lines(table) for name, table in expected.items()}
+
+
+def test_what_merged_views_reported_as_missed_is_no_fault_with_and_without_spark(spark, tmp_path):
+    """One report has all that B missed, another one only a part of it."""
+    for name, number, expected in (("all", 2, [("reported_missed", 3, 5)]),
+                                   ("less", 1, [("lost", 3, 4), ("reported_missed", 4, 5)])):
+        written(tmp_path / name, sender(), excluded(number))
+        found = run_batch(spark, tmp_path / name, JOBS["audit"], OPTIONS)
+        alone = run_local(tmp_path / name, JOBS["audit"], OPTIONS)
+        assert {table: lines(found[table]) for table in found} == {table: lines(alone[table]) for table in alone}
+        shown = sorted((line["fault"], line["first"], line["stop"]) for line in found["findings"].to_pylist())
+        assert shown == expected
 
 
 def test_the_data_source_gives_the_rows_of_the_archive(spark, made):

@@ -31,7 +31,7 @@ def test_a_revoked_site_is_out_within_two_seconds(tmp_path: Path) -> None:
     got: dict[str, list[bytes]] = {"NYC": [], "SFO": []}
     with ExitStack() as stacks:
         channels = {}
-        for site, own in (("NYC", {"trust": trust}), ("SFO", {})):
+        for site, own in (("NYC", {"trust": trust, "trusted_relays": True}), ("SFO", {})):
             write_keyring(tmp_path / f"{site}.keys", new_keyring(SECRETS.draw(32)), new=True)
             channel = stacks.enter_context(jg.JChannel("sealed-site", site[0], {
                 **bridge, **own, "keyring": tmp_path / f"{site}.keys", "site": site, "mcast_port": free_udp_port()},

@@ -11,7 +11,10 @@ from jgroups_py.pipeline import local
 from jgroups_py.pipeline.job import JobOptions
 from jgroups_py.pipeline.jobs import JOBS
 from jgroups_py.pipeline.local import run_local
+from jgroups_py.pipeline.output import document
+from jgroups_py.pipeline.terminal_summary import as_lines, exit_code
 from tests.unit.pipeline.made import archive, findings_of
+from tests.unit.pipeline.test_reported import excluded, sender, written
 
 pytestmark = pytest.mark.real
 WITHOUT = """
@@ -55,6 +58,21 @@ def test_state_that_is_folded_early_gives_the_same_tables(made, job, monkeypatch
     steps = []
     assert lines(run_local(made[0], JOBS[job], JobOptions(), lambda *step: steps.append(step))) == whole
     assert steps[-1][0] == steps[-1][1] == len(steps) > 10
+
+
+def test_reports_of_what_was_missed_are_no_fault_in_the_command_s_words_and_without_them_all_is_lost(tmp_path):
+    for name, missed, code in (("new", 2, 0), ("old", None, 1)):
+        written(tmp_path / name, sender(), excluded(missed))
+        shown = document("audit", run_local(tmp_path / name, JOBS["audit"], JobOptions()))
+        assert exit_code(shown) == code, shown
+        words = as_lines(shown)
+        if missed:
+            assert words[-1] == (
+                "audit: everything arrived once and in order, the same everywhere; 2 were reported as missed at a merge"
+            )
+            assert words[0].split()[-1] == "missed"
+        else:
+            assert words[-1].startswith("audit: FAULTS FOUND, 1 findings")
 
 
 def test_no_archive_is_an_error_that_says_what_one_is(tmp_path):

@@ -5,7 +5,7 @@ while streaming in the driver.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -16,17 +16,20 @@ from jgroups_py.archive.schema import MQTT
 from jgroups_py.model.units import NS_PER_S
 from jgroups_py.pipeline.audit.delivered import Delivered, deliveries
 from jgroups_py.pipeline.audit.owed import Owed, Traffic, evidence, owed, sets_of_views, united, without
+from jgroups_py.pipeline.audit.reported import reported_missed
 from jgroups_py.pipeline.audit.world import AuditedRecorder, AuditedSystem, Span, Stream, spans_of, world_of
 from jgroups_py.windows.ranges import Range, Ranges
 
 SETTLE_NS = NS_PER_S
 UNRELIABLE = ("unreliable", MQTT)
 """Streams of which receivers may miss messages: nobody promised them, or (mqtt) they want some topics alone."""
-COUNTS = ("expected", "delivered", "lost", "duplicated", "out_of_order", "declared_lost", "skipped", "pending",
-          "unrecorded", "not_sent", "other_set")
+COUNTS = ("expected", "delivered", "lost", "duplicated", "out_of_order", "declared_lost", "reported_missed", "skipped",
+          "pending", "unrecorded", "not_sent", "other_set")
 """Messages of each pair. expected: those due to the receiver, so a message counts once for each of its receivers;
-expected = delivered + lost + declared_lost + skipped + pending + unrecorded. skipped: they reached the member, but FLOW
-dropped them for its slow application, which got only their number; unrecorded: the receiver's recorder dropped them.
+expected = delivered + lost + declared_lost + reported_missed + skipped + pending + unrecorded. reported_missed: a
+merged view reported to the member how many it missed while it was apart (reported.py); skipped: they reached the
+member, but FLOW dropped them for its slow application, which got only their number; unrecorded: the receiver's recorder
+dropped them.
 not_sent: delivered, but absent from the complete record of the origin. other_set: the other members that went through
 the same two views delivered them, this one did not (S5)."""
 CLEAN, INCOMPLETE, FAULTY = "clean", "incomplete", "faulty"
@@ -64,7 +67,8 @@ def judge(spans: Any, settle_ns: int = SETTLE_NS) -> tuple[Any, Any]:
     world = world_of(found)
     pairs: list[dict[str, Any]] = []
     findings: list[dict[str, Any]] = []
-    for traffic in traffics(found, world):
+    numberings = {traffic.key: traffic for traffic in traffics(found, world)}
+    for traffic in numberings.values():
         sets = sets_of_views(traffic, world)
         proofs = evidence(traffic, world, settle_ns)
         for receiver in receivers(traffic, world):
@@ -72,7 +76,7 @@ def judge(spans: Any, settle_ns: int = SETTLE_NS) -> tuple[Any, Any]:
             due = owed(traffic, receiver, world, sets, proofs, settle_ns)
             if not due.due.total and not due.pending.total:
                 continue
-            lines = list(compare(traffic, receiver, world, due))
+            lines = list(compare(traffic, receiver, world, due, numberings))
             lines += other_sets(traffic, receiver, sets)
             tags = {"origin_tag": _tag(traffic, world), "receiver_tag": receiver.tag}
             pairs.append({**names, **tags, **_counts(traffic, receiver, due, lines)})
@@ -145,8 +149,10 @@ def receivers(traffic: Traffic, world: AuditedSystem) -> Iterator[AuditedRecorde
             yield recorder                                  # not the origin, which may discard its own messages
 
 
-def compare(traffic: Traffic, receiver: AuditedRecorder, world: AuditedSystem, due: Owed) -> Iterator[Finding]:
-    """The findings about a receiver's deliveries of one numbering."""
+def compare(
+    traffic: Traffic, receiver: AuditedRecorder, world: AuditedSystem, due: Owed, numberings: Mapping[Stream, Traffic],
+) -> Iterator[Finding]:
+    """The findings about a receiver's deliveries of one numbering. numberings: those of all origins."""
     got = traffic.received.get(receiver.incarnation, Delivered())
     local = receiver.site == traffic.origin_site
     if traffic.stream not in UNRELIABLE:
@@ -157,7 +163,9 @@ def compare(traffic: Traffic, receiver: AuditedRecorder, world: AuditedSystem, d
         yield from _each("unrecorded", "", without(common(missing, dropped), declared))
         gone = forgotten(traffic, receiver, without(missing, dropped))
         yield from _each("declared_lost", "F", without(gone, declared))
-        yield from _each("lost", "F" if local else "R3", without(missing, declared, dropped, gone))
+        reported = without(reported_missed(traffic, receiver, world, numberings), declared, dropped, gone)
+        yield from _each("reported_missed", "S9", common(missing, reported))
+        yield from _each("lost", "F" if local else "R3", without(missing, declared, dropped, gone, reported))
         yield from _each("pending", "", due.pending)
         for (first, stop), span in got.late:
             yield Finding("out_of_order", "F" if local else "R4", first, stop, span.view_id, span.wall_ns)

@@ -51,6 +51,15 @@ class Span:
         return (self.origin, self.stream, self.dest)
 
 
+@attrs.frozen
+class MissedReport:
+    """What a merged view reported as missed of one sender: how many multicasts, and the row and view that say so."""
+
+    row: int
+    view_id: str
+    number: int
+
+
 @attrs.define(eq=False)
 class AuditedRecorder:
     """One incarnation of a member, and the facts in its record."""
@@ -72,6 +81,7 @@ class AuditedRecorder:
     #                                                        of topics to which the site does not subscribe
     contact_ns: dict[str, int] = attrs.Factory(dict)       # site -> time of the first contact with it
     forgotten: dict[str, list[tuple[int, int]]] = attrs.Factory(dict)    # origin -> (row, numbers that no member kept)
+    missed: dict[str, list[MissedReport]] = attrs.Factory(dict)          # sender -> what merged views reported
     coordinators: dict[str, str] = attrs.Factory(dict)     # view -> its coordinator, which relays other sites' messages
     switches: dict[str, list[int]] = attrs.Factory(dict)   # sender -> rows at which skipping began, ended, began, ...
 
@@ -169,6 +179,8 @@ def _add_fact(recorder: AuditedRecorder, span: Span) -> None:
         recorder.views.append(span.view_id)
         if detail.get("members"):
             recorder.coordinators[span.view_id] = detail["members"][0][0]
+        for sender, number in detail.get("missed", {}).items():
+            recorder.missed.setdefault(sender, []).append(MissedReport(span.row, span.view_id, number))
     elif span.kind == "stop":
         recorder.stopped = True
     elif span.kind == "site" and detail.get("status") == "UP":

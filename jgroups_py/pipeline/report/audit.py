@@ -12,8 +12,8 @@ from jgroups_py.pipeline.terminal_summary import member_of
 SHOWN_FINDINGS = 60
 COUNTED = ("expected", "delivered")
 NAMES = {"lost": "lost", "duplicated": "twice", "out_of_order": "out of order", "not_sent": "never sent",
-         "other_set": "other set", "declared_lost": "declared lost", "skipped": "skipped", "pending": "pending",
-         "unrecorded": "unrecorded"}
+         "other_set": "other set", "declared_lost": "declared lost", "reported_missed": "reported missed",
+         "skipped": "skipped", "pending": "pending", "unrecorded": "unrecorded"}
 MEANS = {
     "sent": "different messages, each counted once",
     "expected": "deliveries: each message once at every member that it is for, so a multicast counts several times",
@@ -24,6 +24,7 @@ MEANS = {
     "not_sent": "delivered, but not in the complete record of their sender: a fault",
     "other_set": "delivered in a view by the other members that went on with this one, but not by this one: a fault",
     "declared_lost": "not delivered, and the application was told their range",
+    "reported_missed": "not delivered while a partition lay between the members; the merged view reported how many",
     "skipped": "arrived, but FLOW dropped them for an application that was too slow",
     "pending": "sent so shortly before the end of the record that they may be under way",
     "unrecorded": "the recorder of the receiver could not write them, so nothing is known",
@@ -48,7 +49,8 @@ def audit(facts: ReportFacts) -> str:
     sums = totals_of(facts)
     found = verdict(sums, bool(gaps))
     losses = [f"{sums[name]:,} {text}" for name, text in (
-        ("declared_lost", "losses were declared"), ("skipped", "were skipped for slow applications")) if sums[name]]
+        ("declared_lost", "losses were declared"), ("reported_missed", "were reported as missed at a merge"),
+        ("skipped", "were skipped for slow applications")) if sums[name]]
     faults = sum(line["fault"] in FAULTS for line in facts.lines("findings"))
     more = ", ".join([f"{faults:,} findings", *losses]) if found == FAULTY else (
         ", ".join(losses) or "nothing lost, doubled, or out of order")
@@ -67,8 +69,8 @@ def audit(facts: ReportFacts) -> str:
 
 
 def totals_of(facts: ReportFacts) -> dict[str, int]:
-    """Figure -> its sum over all pairs, and `sent`. A table of an earlier version has no `sent`: then it is 0."""
-    sums = {name: sum(line[name] for line in facts.lines("pairs")) for name in (*COUNTED, *NAMES)}
+    """Figure -> its sum over all pairs, and `sent`. What a table of an earlier version lacks is 0."""
+    sums = {name: sum(line.get(name, 0) for line in facts.lines("pairs")) for name in (*COUNTED, *NAMES)}
     return {"sent": sum(line["messages"] for line in facts.lines("sent")), **sums}
 
 
@@ -95,7 +97,7 @@ def matrix(pairs: Sequence[Line]) -> str:
     for line in pairs:
         cell = cells.setdefault((line["origin"], line["incarnation"]), {})
         for name in (*COUNTED, *NAMES):
-            cell[name] = cell.get(name, 0) + line[name]
+            cell[name] = cell.get(name, 0) + line.get(name, 0)
     head = "".join(f"<th>{escape(name_at(tag, site))}</th>" for site, tag, _ in columns)
     body = "".join(f'<tr><th class="l">{escape(name_at(tag, site))}</th>'
                    + "".join(_cell(cells.get((address, column[2]))) for column in columns) + "</tr>"

@@ -534,8 +534,11 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
 
     def refuse(self, reason: str, data: bytes) -> None:
         """Count a frame under a reason; nothing is answered."""
-        claimed = data[SOURCE_OFFSET:SOURCE_OFFSET + ADDRESS_BYTES].ljust(ADDRESS_BYTES, b"\0")
-        self.drop(reason, Batch(Address(claimed), None), "it was not believed", number=1)
+        batch = None
+        if self.stack.explains:                              # only the log needs it: forged frames come by thousands
+            claimed = data[SOURCE_OFFSET:SOURCE_OFFSET + ADDRESS_BYTES].ljust(ADDRESS_BYTES, b"\0")
+            batch = Batch(Address(claimed), None)
+        self.drop(reason, batch, "it was not believed", number=1)
         if reason == "unsealed_dropped":
             self.warn("dropped a frame that is not sealed: a member without ENCRYPT, or a forgery")
         elif reason == "unknown_key_dropped":

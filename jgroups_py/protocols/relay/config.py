@@ -95,7 +95,10 @@ class RelayConfig:
                              "in it. Looked at again every five seconds. Empty: it is not encrypted, and readable by "
                              "this user alone.")
     trust: str = text("", doc="Trust file (JSON): which other sites count, what each may send and receive, which are "
-                      "revoked. Looked at twice a second, so a revocation needs no restart. Empty: every site counts.")
+                      "revoked. Looked at twice a second, so a revocation needs no restart. Needs AUTH on the bridge, "
+                      "or trusted_relays. Empty: every site counts.")
+    trusted_relays: bool = flag(False, doc="true: with a trust file, all relays on the bridge are trusted to name "
+                                "their own site. For a bridge without AUTH, where nothing proves it.")
     max_sites: int = count(250, least=1, doc="Other sites known at most, where no trust file lists them; relays that "
                            "name further ones are refused.")
     max_unicasts: int = count(100_000, least=1, doc="Unacknowledged unicasts to other sites held here at most; "

@@ -2,6 +2,7 @@
 import contextlib
 import pickle
 import random
+import re
 from pathlib import Path
 
 import attrs
@@ -293,6 +294,27 @@ def test_a_broken_bridge_is_found_when_the_site_is_loaded(tmp_path):
     assert "nyc.xml:" in error
     assert "RELAY: bridge_props: " in error
     assert "bridge.xml:1: TCP: unknown property 'bind_prt'; did you mean 'bind_port'?" in error
+
+
+@pytest.mark.parametrize(("auth", "trusted", "reason"), [
+    ("", "false", "has no AUTH, so a relay"),
+    ('<AUTH authority="psk" secret="bridge.secret"/>', "false", r'has AUTH authority="psk", whose members name'),
+    ("", "true", ""),
+    ('<AUTH identity="a.pem" trust="relays.json"/>', "false", ""),
+])
+def test_a_trust_file_is_refused_where_nothing_proves_of_which_site_a_relay_is(auth, trusted, reason, tmp_path):
+    bridge = (STACKS / "sealed-bridge.xml").read_text(encoding="utf-8")
+    (tmp_path / "sealed-bridge.xml").write_text(bridge.replace("<TCPPING", f"{auth}<TCPPING"))
+    (tmp_path / "site.xml").write_text((STACKS / "sealed-site.xml").read_text(encoding="utf-8"))
+    load(tmp_path / "site.xml", {"trusted_relays": trusted})                  # without a trust file nothing is claimed
+    given = {"trust": "sites.trust", "trusted_relays": trusted}
+    if not reason:
+        assert load(tmp_path / "site.xml", given).config_of("RELAY").trust == "sites.trust"
+        return
+    with pytest.raises(ConfigError) as refused:
+        load(tmp_path / "site.xml", given)
+    assert re.search(r"site\.xml:\d+: RELAY: trust: the bridge sealed-bridge\.xml " + reason, str(refused.value))
+    assert 'trusted_relays="true"' in str(refused.value)
 
 
 def test_a_bridge_is_looked_for_beside_the_stack_file(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from jgroups_py.archive.schema import ALL
 from jgroups_py.model.batch import NO_FC
 from jgroups_py.pipeline import seqno_ranges as spans
-from jgroups_py.pipeline.audit.judge import is_clean, judge, totals
+from jgroups_py.pipeline.audit.judge import COUNTS, is_clean, judge, totals
 from jgroups_py.pipeline.terminal_summary import as_lines
 
 A, B, FAR = "aa", "bb", "ff"
@@ -122,9 +122,7 @@ def test_numbers_of_topics_without_a_subscriber_at_the_site_are_not_lost():
 
 def test_the_verdict_on_a_clean_archive_names_skipped_messages():
     pair = {"origin": "A", "origin_site": "", "receiver": "B", "receiver_site": "", "stream": "all"}
-    counts = dict.fromkeys(("expected", "delivered", "lost", "duplicated", "out_of_order", "declared_lost", "skipped",
-                            "pending", "unrecorded", "not_sent", "other_set"), 0) | {"expected": 9, "delivered": 7,
-                                                                                     "skipped": 2}
+    counts = dict.fromkeys(COUNTS, 0) | {"expected": 9, "delivered": 7, "skipped": 2}
     found = {"verdict": "clean", "missing": [], "totals": counts | {"sent": 8}, "pairs": [pair | counts],
              "findings": [1]}
     head, line, _, explained, verdict = as_lines(found)
