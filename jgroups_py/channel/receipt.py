@@ -5,11 +5,21 @@ import asyncio
 import threading
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from jgroups_py.model.address import Address
 from jgroups_py.model.errors import ChannelError, ReceiptTimeoutError
 from jgroups_py.model.view import ViewId
+
+_LOCK = threading.Lock()                    # of the calls of all receipts; held for some instructions only
+_NO_VIEWS: Mapping[str, tuple[ViewId, ...]] = {}
+
+
+class EventLoop(Protocol):
+    """Where receipts of an AsyncChannel are settled."""
+
+    def call(self, function: Callable[[], object], /) -> None:
+        """Call a function on the event loop, from any thread."""
 
 
 class Receipt:
@@ -24,16 +34,16 @@ class Receipt:
     """
 
     def __init__(self, until: tuple[str, ...]) -> None:
+        # Thousands may be pending: each container that one of them holds is looked at by the garbage collector.
         self.until = until
         self.members: tuple[Address, ...] = ()
         self.left: tuple[Address, ...] = ()
         self.failed: tuple[Address, ...] = ()
-        self.views: Mapping[str, tuple[ViewId, ...]] = {}
+        self.views = _NO_VIEWS
         self.error: ChannelError | None = None
         """Why there is none: ReceiptTimeoutError, MessageLostError, or ReceiptError (the channel was closed)."""
         self._done = False
-        self._lock = threading.Lock()
-        self._calls: list[Callable[[Any], object]] = []
+        self._calls: tuple[Callable[[Any], object], ...] = ()
 
     @property
     def done(self) -> bool:
@@ -45,9 +55,9 @@ class Receipt:
 
         A JChannel calls it on the thread that runs its loop, so it must not wait; an AsyncChannel on the event loop.
         """
-        with self._lock:
+        with _LOCK:
             if not self._done:
-                self._calls.append(call)
+                self._calls = (*self._calls, call)
                 return
         call(self)
 
@@ -57,11 +67,11 @@ class Receipt:
 
     def settle(self, error: ChannelError | None = None) -> None:
         """Called once, by the channel, by way of `run`: it is done."""
-        with self._lock:
+        with _LOCK:
             if self._done:
                 return
             self.error, self._done = error, True
-            calls, self._calls = self._calls, []
+            calls, self._calls = self._calls, ()
         for call in calls:
             call(self)
 
@@ -108,27 +118,44 @@ class ThreadReceipt(Receipt):
 class AsyncReceipt(Receipt):
     """The receipt of an AsyncChannel: `await` it.
 
-    check: raises where waiting would never end; call: calls a function on the event loop, from any thread.
+    check: raises where waiting would never end.
     """
 
-    def __init__(
-        self, until: tuple[str, ...], check: Callable[[], None], call: Callable[[Callable[[], object]], None],
-    ) -> None:
+    def __init__(self, until: tuple[str, ...], check: Callable[[], None], events: EventLoop) -> None:
         super().__init__(until)
         self._check = check
-        self._call = call
+        self._events = events
+        self._future: asyncio.Future[None] | None = None     # of the first task that waits
 
     def run(self, function: Callable[[], object]) -> None:
         """A watchdog thread may run the round; tasks are woken on the event loop."""
-        self._call(function)
+        self._events.call(function)
+
+    def settle(self, error: ChannelError | None = None) -> None:
+        """See Receipt; on the event loop."""
+        super().settle(error)
+        future, self._future = self._future, None
+        if future is not None:
+            _wake(future, self)
+
+    def future(self) -> asyncio.Future[None] | None:
+        """What ends when it is done, for a task of the event loop to await; None: it is done."""
+        if self._done:
+            return None
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self._future is None:
+            self._future = future
+        else:
+            self.when_done(partial(_wake, future))
+        return future
 
     def __await__(self) -> Generator[Any, None, Self]:
         """Wait until it is done; raises what ThreadReceipt.result does, but has no timeout of its own."""
         if not self._done:
             self._check()
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self.when_done(partial(_wake, future))
-            yield from future
+            future = self.future()
+            if future is not None:
+                yield from future
         if self.error is not None:
             raise self.error
         return self

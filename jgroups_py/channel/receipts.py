@@ -130,16 +130,22 @@ def check_message(dest: object, flags: int, sites: Collection[str], own_site: st
 
 @attrs.define(eq=False)
 class PendingSend:
-    """A send whose receipt is pending. lanes: the tickets of its polls; parts: the number of missing results."""
+    """A send whose receipt is pending. parts: the number of missing results; tickets: of its polls; answered: called
+    with this and the result of a poll."""
 
     receipt: Receipt
     until: Until
     timeout: float | None
     parts: int
+    tickets: range
+    answered: Callable[[PendingSend, PollResult], None]
     left_ns: int | None = None                               # of the timeout, once it is queued; None: all
     deadline_ns: int = NEVER_NS
-    lanes: list[int] = attrs.Factory(list)
     relay_ticket: int = 0
+    error: ChannelError | None = None
+
+    def __call__(self, result: PollResult) -> None:
+        self.answered(self, result)
 
 
 @attrs.define(eq=False)
@@ -178,7 +184,7 @@ class Receipts(Block):
 
     def __init__(self, own_site: str | None = None) -> None:
         self.counters = LoggedCounters(table(self.COUNTERS))
-        self._tickets = count(1)
+        self._relay_tickets = count(1)
         self._waiting: dict[int, Resolve] = {}               # RELAY's tickets
         self._connection: Connection | None = None
         self._lock = threading.Lock()                        # of all below, up to the empty line
@@ -186,7 +192,9 @@ class Receipts(Block):
         self._pending: dict[int, PendingSend] = {}           # key: id of the receipt
         self._fresh: list[PendingSend] = []                  # queued since the last round that looked
         self._to_send: list[tuple[Address | None, ReceiptPoll]] = []
-        self._settled: list[tuple[PendingSend, ChannelError | None]] = []
+        self._settled: list[PendingSend] = []
+        self._next_ticket = 0                                # of polls
+        self._answered_lane = self._lane_done                # once, not for each send
         self._sweep_ns = NEVER_NS
 
         self._sweeper: Task | None = None
@@ -334,15 +342,16 @@ class Receipts(Block):
         """
         connection = self._connection
         assert connection is not None, "a channel that is connected has a connection"
-        pending = PendingSend(receipt, until, timeout, len(until.lanes) + bool(until.sites))
         began = None if room is None or room == NOW else monotonic()
         digest = digest_of(payload) if until.handled else b""
         with self._lock:                                     # before it is queued: about the present members
-            self._pending[id(receipt)] = pending
-            for key in until.lanes:
-                ticket = next(self._tickets)
-                pending.lanes.append(ticket)
-                self._polls.register(key, ticket, digest, partial(self._lane_done, pending))
+            first, lanes = self._next_ticket, until.lanes
+            self._next_ticket += len(lanes)
+            pending = self._pending[id(receipt)] = PendingSend(
+                receipt, until, timeout, len(lanes) + bool(until.sites), range(first, self._next_ticket),
+                self._answered_lane)
+            for ticket, key in enumerate(lanes, first):
+                self._polls.register(key, ticket, digest, pending)
         try:
             if until.sites:
                 pending.relay_ticket = self.send(until.sites, payload, flags, headers, room,
@@ -356,9 +365,9 @@ class Receipts(Block):
         if began is not None and timeout is not None:        # one timeout for room and receipt
             pending.left_ns = seconds(max(0.0, timeout - (monotonic() - began)))
         with self._lock:
-            first = not self._fresh
+            is_first = not self._fresh
             self._fresh.append(pending)
-        if first:                                            # one round looks at all that are queued until then
+        if is_first:                                          # one round looks at all that are queued until then
             connection.call(partial(self._queued, connection))
 
     def _queued(self, connection: Connection) -> None:
@@ -375,8 +384,8 @@ class Receipts(Block):
                     if pending.deadline_ns < self._sweep_ns:
                         self._arm(pending.deadline_ns, connection)
             if not over:
-                self._polls.ready([ticket for pending in fresh if not pending.until.sites for ticket in pending.lanes],
-                                  connection.now_ns)
+                self._polls.ready((ticket for pending in fresh if not pending.until.sites
+                                   for ticket in pending.tickets), connection.now_ns)
         self._flush()
 
     def _lane_done(self, pending: PendingSend, settled: PollResult) -> None:
@@ -395,7 +404,7 @@ class Receipts(Block):
     def _part_done(self, pending: PendingSend) -> None:
         pending.parts -= 1
         if not pending.parts and self._pending.pop(id(pending.receipt), None) is not None:
-            self._settled.append((pending, None))            # its tickets have all ended
+            self._settled.append(pending)                    # its tickets have all ended
 
     def _relay_done(self, pending: PendingSend, report: SiteReceipt | None) -> None:
         """RELAY's report: the sites have the message, or some site will not get it; None: the connection ended."""
@@ -407,18 +416,19 @@ class Receipts(Block):
                 self._end(pending, MessageLostError(report.lost_for))
             else:
                 pending.receipt.views = report.views
-                self._polls.ready(pending.lanes, 0 if connection is None else connection.now_ns)
+                self._polls.ready(pending.tickets, 0 if connection is None else connection.now_ns)
                 self._part_done(pending)
 
     def _end(self, pending: PendingSend, error: ChannelError | None) -> None:
         """With the lock held."""
         if self._pending.pop(id(pending.receipt), None) is not None:
             self._forget(pending)
-            self._settled.append((pending, error))
+            pending.error = error
+            self._settled.append(pending)
 
     def _forget(self, pending: PendingSend) -> None:
         self._pending.pop(id(pending.receipt), None)
-        for ticket in pending.lanes:
+        for ticket in pending.tickets:
             self._polls.give_up(ticket)
 
     def _close(self) -> None:
@@ -445,7 +455,7 @@ class Receipts(Block):
         with self._lock:
             self._sweep_ns, self._sweeper = NEVER_NS, None
             for pending in [pending for pending in self._pending.values() if pending.deadline_ns <= connection.now_ns]:
-                left = [member for ticket in pending.lanes for member in self._polls.left(ticket)]
+                left = [member for ticket in pending.tickets for member in self._polls.left(ticket)]
                 pending.receipt.left = tuple(dict.fromkeys((*pending.receipt.left, *left)))
                 if pending.relay_ticket:
                     self.give_up(pending.relay_ticket)
@@ -475,7 +485,7 @@ class Receipts(Block):
             except ChannelError:
                 pass                                         # the poll is repeated, unless the connection ends
         if settled:
-            settled[0][0].receipt.run(partial(_settle, settled))
+            settled[0].receipt.run(partial(_settle, settled))
 
     # --- RELAY's receipts -------------------------------------------------------------------------------------------
 
@@ -488,7 +498,7 @@ class Receipts(Block):
         Returns the number by which to `give_up`. Raises what SendQueue.put raises; the message was not queued then.
         """
         assert self._connection is not None, "a channel that is connected has a connection"
-        ticket = next(self._tickets)
+        ticket = next(self._relay_tickets)
         self._waiting[ticket] = resolve
         try:
             self._connection.sends.put_event(SendUntil(ticket, sites, payload, headers, flags),
@@ -513,9 +523,9 @@ class Receipts(Block):
             resolve(report)
 
 
-def _settle(ended: list[tuple[PendingSend, ChannelError | None]]) -> None:
-    for pending, error in ended:
-        pending.receipt.settle(error)
+def _settle(ended: list[PendingSend]) -> None:
+    for pending in ended:
+        pending.receipt.settle(pending.error)
 
 
 def digest_of(payload: bytes) -> bytes:

@@ -3,8 +3,10 @@
 A member renews its session by a strong read, which a majority confirms; it takes itself for its holder for `ttl` from
 when it sent the last renewal that was confirmed, by its own clock. The leader ends the session `ttl` x (1 + DRIFT)
 after the last renewal arrived, by its clock; that is later, if no two clocks differ in rate by more than DRIFT. Each
-leader counts anew from its first commit: whatever an earlier leader confirmed was sent before that leader was deposed,
-hence before.
+leader counts anew, from when the last of those that voted for it had been in contact with an earlier leader: one of
+them is in each majority that confirmed a renewal for an earlier leader, and did so after that was sent. The time since
+then is measured by that replica's clock, the rest by the leader's: neither is too fast by more than DRIFT, so the sum
+is not either.
 
 What arrived extends the lease, confirmed or not, and from when it is decided that a session ends no renewal of it is
 confirmed any more. A member whose process has ended for certain is not waited for.
@@ -38,16 +40,17 @@ S = TypeVar("S", bound=StoredLease)
 
 
 class LeaseKeeper(Supervisor, Generic[S]):
-    """See the module. sessions: of the machine, which adds and removes them; their numbers grow."""
+    """See the module. sessions: of the machine, which adds and removes them; their numbers grow. since_ns: see
+    Machine.begin_supervisor."""
 
-    def __init__(self, sessions: dict[int, S], now_ns: int) -> None:
+    def __init__(self, sessions: dict[int, S], since_ns: int) -> None:
         self._sessions = sessions
         self._due: dict[int, int] = {}                     # session -> when it expires
         self._heap: list[tuple[int, int]] = []
         self._ending: dict[int, None] = {}                 # sessions whose end was decided
         self._gone: dict[Address, None] = {}
         self._newest = -1                                  # session that was seen
-        self.applied(now_ns)
+        self.applied(since_ns)
 
     @property
     def next_deadline_ns(self) -> int | None:

@@ -203,8 +203,8 @@ class CoordinationMachine(Machine):
         notices, self._notices = self._notices, []
         return notices
 
-    def begin_supervisor(self, now_ns: int) -> LeaseKeeper[StoredSession]:
-        return LeaseKeeper(self.sessions, now_ns)
+    def begin_supervisor(self, since_ns: int) -> LeaseKeeper[StoredSession]:
+        return LeaseKeeper(self.sessions, since_ns)
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,9 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from time import monotonic
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -113,19 +115,20 @@ def codec_of(kind: type | DictCodec[Any]) -> DictCodec[Any]:
     return found
 
 
-class Write:
-    """A write of this member that is under way; a thread waits for it, or a future."""
+class Write(ABC):
+    """A write of this member that is under way."""
 
     def __init__(self) -> None:
-        self.done = threading.Event()
         self.answer: Answered | None = None
         self.error: Exception | None = None
-        self.when_done: Callable[[], None] = lambda: None
 
     def finish(self, answer: Answered | None, error: Exception | None) -> None:
         self.answer, self.error = answer, error
-        self.done.set()
-        self.when_done()
+        self.wake()
+
+    @abstractmethod
+    def wake(self) -> None:
+        """It is done; from any thread."""
 
     def result(self) -> Answered:
         """The answer.
@@ -137,6 +140,37 @@ class Write:
             raise self.error
         assert self.answer is not None, "it is done"
         return self.answer
+
+
+class BlockingWrite(Write):
+    """A thread waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done = threading.Event()
+
+    def wake(self) -> None:
+        self.done.set()
+
+
+class AwaitedWrite(Write):
+    """A task of the running event loop waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self.done: asyncio.Future[None] = self._loop.create_future()
+
+    def wake(self) -> None:
+        if threading.get_ident() == self._thread:            # the other way writes to a socket
+            self._set()
+        else:
+            self._loop.call_soon_threadsafe(self._set)
+
+    def _set(self) -> None:
+        if not self.done.done():                             # the task may have been cancelled
+            self.done.set_result(None)
 
 
 class DictHub(Block):
@@ -210,6 +244,8 @@ class ReplicatedDict(MutableMapping[K, V]):
         self._core = DictCore(Address(bytes(16)), on_split, self._merge)     # also checks the policy
         self._ready = threading.Event()
         self._awaiting: dict[Callable[[], object], None] = {}    # called once there is a copy
+        self._begun: deque[tuple[tuple[Operation, ...], Write]] = deque()    # by any thread; the next round sends them
+        self._scheduled = False
         self._writes: dict[int, Write] = {}
         self._timer_ns = 0
         self._on_change: list[Callable[[DictChange[K, V]], object]] = []
@@ -298,13 +334,13 @@ class ReplicatedDict(MutableMapping[K, V]):
             WriteTimeoutError: no answer in time; it may still be carried out.
             NotConnectedError, ChannelClosedError: see JChannel.send.
         """
-        return self._wait(self.begin([self._operation(PUT, key, value, ttl=ttl)])).place
+        return self._wait([self._operation(PUT, key, value, ttl=ttl)]).place
 
     def update(self, *others: Any, **more: Any) -> None:
         """Set several keys at one place: a member has all of them or none. Arguments and errors: see dict, `put`."""
         operations = [self._operation(PUT, key, value) for key, value in dict(*others, **more).items()]
         if operations:
-            self._wait(self.begin(operations))
+            self._wait(operations)
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[dict[K, V | None]]:
@@ -314,7 +350,7 @@ class ReplicatedDict(MutableMapping[K, V]):
         operations = [self._operation(DELETE, key) if value is None else self._operation(PUT, key, value)
                       for key, value in writes.items()]
         if operations:
-            self._wait(self.begin(operations))
+            self._wait(operations)
 
     def setdefault(self, key: K, default: V = None) -> V:    # type: ignore[assignment]
         """The value of a key, which is set to `default` at this place if there is none."""
@@ -334,7 +370,7 @@ class ReplicatedDict(MutableMapping[K, V]):
         """Delete all keys that are there now, at one place."""
         operations = [self._operation(DELETE, key) for key in self]
         if operations:
-            self._wait(self.begin(operations))
+            self._wait(operations)
 
     def increment(self, key: K, by: int = 1) -> int:
         """Add to a number (values are int); a missing key counts as 0. Returns the sum.
@@ -352,7 +388,7 @@ class ReplicatedDict(MutableMapping[K, V]):
         return bool(self._one(COMPARE, key, value, expected))
 
     def _one(self, verb: int, key: K, value: V | None = None, argument: V | None = None) -> Any:
-        return self._wait(self.begin([self._operation(verb, key, value, argument)])).results[0]
+        return self._wait([self._operation(verb, key, value, argument)]).results[0]
 
     def _operation(
         self, verb: int, key: K, value: V | None = None, argument: V | None = None, ttl: str | float | None = None,
@@ -365,21 +401,28 @@ class ReplicatedDict(MutableMapping[K, V]):
         return (verb, self._keys.encode(key), b"" if value is None else self._values.encode(value),
                 None if argument is None else self._values.encode(argument), ttl_ms)
 
-    def begin(self, operations: Iterable[Operation]) -> Write:
+    def begin(self, operations: Sequence[Operation], write: Write) -> None:
         """Send a write; inside a round, soon."""
-        operations, write = tuple(operations), Write()
-        self._channel.check_size(sum(len(key) + len(value) + len(argument or b"") + 64
-                                     for _, key, value, argument, _ in operations))
+        self._channel.check_size(sum([len(key) + len(value) + len(argument or b"") + 64
+                                      for _, key, value, argument, _ in operations]))
         connection = cast(Connection, self._channel.connection())
+        self._begun.append((tuple(operations), write))
+        if not self._scheduled:
+            self._scheduled = True
+            connection.call(self._send_begun)
 
-        def start() -> None:
-            with self._lock:
+    def _send_begun(self) -> None:
+        self._scheduled = False                              # first: what begins from now on schedules a round again
+        with self._lock:
+            while self._begun:
+                operations, write = self._begun.popleft()
                 self._writes[self._core.write(operations)] = write
-            self.settle()
-        connection.call(start)
-        return write
+        self.settle()
 
-    def _wait(self, write: Write) -> Answered:
+    def _wait(self, operations: Sequence[Operation]) -> Answered:
+        """Send a write, and wait until it was carried out."""
+        write = BlockingWrite()
+        self.begin(operations, write)
         until = monotonic() + self.timeout
         self._channel.work_until(write.done.is_set, self.timeout)
         if not write.done.wait(max(0.0, until - monotonic())):
@@ -410,21 +453,16 @@ class ReplicatedDict(MutableMapping[K, V]):
         """`compare_and_set` on an AsyncChannel."""
         return bool((await self.carried_out([self._operation(COMPARE, key, value, expected)])).results[0])
 
-    async def carried_out(self, operations: Iterable[Operation]) -> Answered:
+    async def carried_out(self, operations: Sequence[Operation]) -> Answered:
         """Send a write and await that it was carried out."""
-        loop = asyncio.get_running_loop()
-        done = asyncio.Event()
-        write = self.begin(operations)
-
-        def wake() -> None:
-            loop.call_soon_threadsafe(done.set)
-        write.when_done = wake
-        if not write.done.is_set():
-            try:
-                await asyncio.wait_for(done.wait(), self.timeout)
-            except TimeoutError:
-                raise WriteTimeoutError(
-                    f"the dict {self.name!r} did not carry out a write within {self.timeout:g} s") from None
+        write = AwaitedWrite()
+        self.begin(operations, write)
+        try:
+            async with asyncio.timeout(self.timeout):
+                await write.done
+        except TimeoutError:
+            raise WriteTimeoutError(
+                f"the dict {self.name!r} did not carry out a write within {self.timeout:g} s") from None
         return write.result()
 
     # --- listening --------------------------------------------------------------------------------------------------
@@ -448,6 +486,8 @@ class ReplicatedDict(MutableMapping[K, V]):
 
     def begin_connection(self, connection: Connection) -> None:
         self._connection = connection
+        self._begun.clear()                                  # of a connection that ended before they were sent
+        self._scheduled = False
 
     def heard(self, output: ViewInstalled | Closed) -> None:
         """A view was installed, or the connection ended."""
@@ -465,8 +505,9 @@ class ReplicatedDict(MutableMapping[K, V]):
 
     def _end(self, reason: str) -> None:
         self._ready.clear()
-        writes, self._writes = self._writes, {}
-        for write in writes.values():
+        writes, self._writes = [*self._writes.values(), *(write for _, write in self._begun)], {}
+        self._begun.clear()
+        for write in writes:
             write.finish(None, ChannelError(f"the channel closed before the write was carried out: {reason}"))
 
     def receive(self, output: Deliver) -> None:

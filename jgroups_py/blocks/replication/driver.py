@@ -195,17 +195,19 @@ class ReplicaDriver(Block):
             return
         if self.host is None or self.host.me != me:
             self.host = PartitionHost(me, self._make, self._options, self._watcher, founding=self._founding)
-        self.host.view(output.view, connection.now_ns)
+        self.host.view(output.view, connection.clock_ns())
 
     def _gone(self, member: Address) -> None:
         if self.host is not None and self._connection is not None and self.hears_of_ends:
-            self.host.member_gone(member, self._connection.now_ns)
+            self.host.member_gone(member, self._connection.clock_ns())
 
     def _received(self, batch: Batch) -> None:
         host, connection = self.host, self._connection
         if host is None or connection is None:
             return
-        now_ns, src = connection.now_ns, batch.src
+        # Not the round's time, which was read before the messages: if the process was stopped in between, a message may
+        # have been sent long after that, and a lease that it renews counts from when it arrived, at the earliest.
+        now_ns, src = connection.clock_ns(), batch.src
         for payload in batch.payloads:
             if payload[:1] not in OF_CLIENTS:
                 host.receive(src, payload, now_ns)
@@ -251,7 +253,7 @@ class ReplicaDriver(Block):
         if connection is None or connection.ended:
             return
         if self.host is not None:
-            self.host.advance(connection.now_ns)
+            self.host.advance(connection.clock_ns())
         self.calls.advance(connection.now_ns)
         self.settle()
 
@@ -280,7 +282,7 @@ class ReplicaDriver(Block):
             requests, calls.requests = calls.requests, []
             for member, request in requests:
                 if member == host.me:
-                    host.request((LOCAL, request.number), request, connection.now_ns)
+                    host.request((LOCAL, request.number), request, connection.clock_ns())
                 else:
                     self._send(member, encode(request))
             outputs = host.drain()

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from jgroups_py.blocks.replication.messages import PreVote, PreVoted, TakeOver, Vote, Voted
+from jgroups_py.blocks.replication.messages import LeaderContact, PreVote, PreVoted, TakeOver, Vote, Voted
 from jgroups_py.blocks.replication.ports import PartitionPort
 from jgroups_py.blocks.replication.state import ReplicaState
 from jgroups_py.blocks.replication.term import Role, Term
 from jgroups_py.model.address import Address
-from jgroups_py.model.units import seconds
+from jgroups_py.model.units import NS_PER_MS, seconds
 
 MOST_STEPS = 8                             # of waiting
 MOST_DOUBLINGS = 12                        # of a step
@@ -43,7 +43,9 @@ class Electing:
         self.candidacy = candidacy
         self.consents: dict[Address, None] = {}            # during a pre-vote: replicas that would vote for this one
         self.attempts = 0                                  # pre-votes since a leader was known
-        self.votes: dict[Address, None] = {}               # replicas that voted for this one in this epoch
+        # Of this epoch: when replicas last were in contact with a leader, as they said, and as counts with their votes.
+        self.contacts: dict[Address, int] = {}
+        self.votes: dict[Address, int] = {}                # replicas that voted for this one
 
     def wait_for_leader(self) -> None:
         """Set the timer after which this replica stands for election, unless a leader sends something first."""
@@ -122,7 +124,7 @@ class Electing:
         """Begin an epoch as a candidate, and request votes."""
         self.candidacy.adopt(self.term.epoch + 1)
         self.term.stand()
-        self.votes, self.consents = {self.port.me: None}, {}
+        self.votes, self.contacts, self.consents = {self.port.me: self.term.contact_ns}, {}, {}
         for member in self.state.others():
             self.port.send(member, Vote(self.port.partition, self.term.epoch, *self.state.log.reach))
         self.count_votes()
@@ -137,15 +139,27 @@ class Electing:
             self.term.vote_for(src)
             self.consents = {}
             self.wait_for_leader()
+            ago_ms = max(0, self.port.now_ns - self.term.contact_ns) // NS_PER_MS
+            self.port.send(src, LeaderContact(self.port.partition, self.term.epoch, ago_ms))
         self.port.send(src, Voted(self.port.partition, self.term.epoch, yes))
+
+    def on_contact(self, message: LeaderContact, src: Address) -> None:
+        """`src` will vote for this replica: it follows no leader of an earlier epoch any more."""
+        if message.epoch == self.term.epoch and self.term.role is Role.CANDIDATE:
+            self.contacts[src] = self.port.now_ns - message.ago_ms * NS_PER_MS
 
     def on_voted(self, message: Voted, src: Address) -> None:
         """`src` voted, for this replica or not."""
         if message.epoch > self.term.epoch:
             self.candidacy.adopt(message.epoch)
         elif message.yes and message.epoch == self.term.epoch and self.term.role is Role.CANDIDATE:
-            self.votes[src] = None
+            self.votes[src] = self.contacts.get(src, self.port.now_ns)
             self.count_votes()
+
+    @property
+    def latest_contact_ns(self) -> int:
+        """When the last of those that voted for this replica was in contact with a leader of an earlier epoch."""
+        return max(self.votes.values())
 
     def count_votes(self) -> None:
         if self.state.configuration.has_quorum(self.votes) and self.state.may_lead():

@@ -50,7 +50,7 @@ class Following:
         if self.state.hollow and announced < self.term.announced:
             return False
         assert not self.term.is_leader, f"two leaders of partition {self.port.partition} in epoch {epoch}"
-        self.term.follow(src, announced)
+        self.term.follow(src, announced, self.port.now_ns)
         self.electing.leader_known()
         return True
 

@@ -77,16 +77,19 @@ class StrongRead:
 
 
 class Leadership:
-    """The state of a leader in its epoch. progressed: called with a peer that has acknowledged entries."""
+    """The state of a leader in its epoch. progressed: called with a peer that has acknowledged entries; since_ns: after
+    that no leader of an earlier epoch did anything that takes a majority."""
 
     def __init__(
         self, port: PartitionPort, term: Term, state: ReplicaState, progressed: Callable[[Address], None],
+        since_ns: int,
     ) -> None:
         self.port = port
         self.term = term
         self.state = state
         self.progressed = progressed
         self.began = state.log.stop                        # the number of the entry that the epoch begins with
+        self.since_ns = since_ns
         self.peers: dict[Address, ReplicaPeer] = {}
         self.tickets: dict[int, list[Ticket]] = {}         # entry -> requests to answer when it is applied
         self.numbers: dict[bytes, int] = {}                # request -> its entry, while that is not applied
@@ -308,7 +311,7 @@ class Leading:
         committed."""
         self.term.lead()
         self.electing.leader_known()
-        self.leadership = Leadership(self.port, self.term, self.state, self.progressed)
+        self.leadership = Leadership(self.port, self.term, self.state, self.progressed, self.electing.latest_contact_ns)
         self.port.count("elections_won")
         self.append(ReplicatedEntry(self.term.epoch))
 
@@ -317,7 +320,7 @@ class Leading:
         if self.leadership is None:
             return self.term.stop_standing()
         leadership, self.leadership = self.leadership, None
-        self.term.step_down()
+        self.term.step_down(self.port.now_ns)
         self.port.cancel_timer("again")
         self.port.cancel_timer("review")
         self.port.cancel_timer("supervisor")
@@ -408,12 +411,16 @@ class Leading:
         was_ready = leadership.ready
         while state.committed < stop:
             number, entry, result = state.commit_next()
+            if number == leadership.began:
+                self.begin_supervisor()
             leadership.numbers.pop(entry.request, None)
             for ticket in leadership.tickets.pop(number, ()):
                 self.port.answer(ticket, ReplyStatus.OK, result or b"")
         for member, data in state.take_notices():
             self.port.send(member, PartitionNotice(self.port.partition, data))
-        self.attend(begins=not was_ready and leadership.ready)
+        if leadership.supervisor is not None:
+            leadership.supervisor.applied(self.port.now_ns)
+            self.plan_supervisor()
         # Entries behind a state that is being sent are needed until it has arrived.
         if not any(peer.feed for peer in leadership.peers.values()):
             state.fold()
@@ -426,16 +433,16 @@ class Leading:
         elif changed or not was_ready:
             self.announce()
 
-    def attend(self, begins: bool) -> None:
-        """Entries were carried out; begins: the first of this epoch is among them."""
+    def begin_supervisor(self) -> None:
+        """The entries of earlier epochs, and none of this one, were carried out. Reads that came before are asked now:
+        they are answered in this epoch."""
         leadership, now_ns = self.leads(), self.port.now_ns
-        if begins:
-            leadership.supervisor = self.state.content.machine.begin_supervisor(now_ns)
-            for member in self.port.gone:
-                self.gone(member)
+        leadership.supervisor = self.state.content.machine.begin_supervisor(leadership.since_ns)
         if leadership.supervisor is not None:
-            leadership.supervisor.applied(now_ns)
-            self.plan_supervisor()
+            for read in leadership.reads:
+                leadership.supervisor.asked(read.query, now_ns)
+            for member in self.port.gone:
+                leadership.supervisor.gone(member, now_ns)
 
     def gone(self, member: Address) -> None:
         """The process of a member has ended for certain."""

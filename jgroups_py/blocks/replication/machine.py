@@ -39,8 +39,11 @@ class Machine(ABC):
         """What members are to be told of the writes since the last call. The leader sends it, once: it may be lost."""
         return ()
 
-    def begin_supervisor(self, now_ns: int) -> Supervisor | None:
-        """This replica leads from now on: what it has to do beside carrying out writes, None: nothing."""
+    def begin_supervisor(self, since_ns: int) -> Supervisor | None:
+        """This replica leads: what it has to do beside carrying out writes, None: nothing.
+
+        since_ns: no earlier leader has answered a strong read, or a write, that was sent after that.
+        """
         return None
 
 

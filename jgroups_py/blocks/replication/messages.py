@@ -152,6 +152,16 @@ class TakeOver(ReplicationMessage):
     epoch: int = field(U64)
 
 
+@message(15)
+class LeaderContact(ReplicationMessage):
+    """Before a vote in `epoch`: the source last answered a leader, or led, so long ago. Without it the source may have
+    done so until its vote arrived."""
+
+    partition: int = field(U32)
+    epoch: int = field(U64)
+    ago_ms: int = field(U64)
+
+
 # --- leading ----------------------------------------------------------------------------------------------------------
 
 @message(20)

@@ -18,6 +18,7 @@ from jgroups_py.blocks.replication.messages import (
     Appended,
     ContentPiece,
     ContentStored,
+    LeaderContact,
     Leads,
     PreVote,
     PreVoted,
@@ -35,7 +36,8 @@ from jgroups_py.blocks.replication.state import ReplicaState
 from jgroups_py.blocks.replication.term import Term
 from jgroups_py.model.address import Address
 
-RECEIVED = (Append, ContentPiece, Appended, ContentStored, Leads, PreVote, PreVoted, Vote, Voted, TakeOver)
+RECEIVED = (Append, ContentPiece, Appended, ContentStored, Leads, PreVote, PreVoted, Vote, LeaderContact, Voted,
+            TakeOver)
 """The messages that a replica receives."""
 
 
@@ -46,7 +48,7 @@ class PartitionReplica:
         self.me = host.me
         self.partition = partition
         self.port = PartitionPort(host, partition)
-        self.term = Term(host.me)
+        self.term = Term(host.me, host.now_ns)
         self.state = ReplicaState(self.port)
         self.electing = Electing(self.port, self.term, self.state, self)
         self.following = Following(self.port, self.term, self.state, self.electing, self.adopt)
@@ -102,6 +104,8 @@ class PartitionReplica:
                 self.electing.on_pre_voted(message, src)
             case Vote():
                 self.electing.on_vote(message, src)
+            case LeaderContact():
+                self.electing.on_contact(message, src)
             case Voted():
                 self.electing.on_voted(message, src)
             case TakeOver():

@@ -1,7 +1,8 @@
 """Supervisor: what the leader of a partition does for its machine by its own clock, beside carrying out writes.
 
-Nothing of it is replicated: each leader begins anew, once an entry of its epoch is committed. So a supervisor may count
-time, which a machine may not; what it decides becomes a write.
+Nothing of it is replicated: each leader begins anew, once the first entry of its epoch is committed. So a supervisor
+may count time, which a machine may not; what it decides becomes a write. What it knows of earlier leaders is from when
+on none of them has answered anybody (Machine.begin_supervisor).
 """
 from __future__ import annotations
 

@@ -21,8 +21,9 @@ class Role(enum.Enum):
 class Term:
     """Changed by its methods only; epochs only grow."""
 
-    def __init__(self, me: Address) -> None:
+    def __init__(self, me: Address, now_ns: int) -> None:
         self.me = me
+        self.contact_ns = now_ns                           # see `follow`
         self.role = Role.FOLLOWER
         self.epoch = 0                                     # the highest known
         self.voted: Address | None = None                  # candidate that got this replica's vote in this epoch
@@ -53,9 +54,13 @@ class Term:
         """A majority has voted for this replica."""
         self.role, self.leader = Role.LEADER, self.me
 
-    def follow(self, leader: Address, announced: int) -> None:
-        """Another replica leads in this epoch."""
-        self.role, self.leader = Role.FOLLOWER, leader
+    def follow(self, leader: Address, announced: int, now_ns: int) -> None:
+        """Another replica leads in this epoch, and is answered now.
+
+        `contact_ns` is when this replica last answered a leader, or led itself: nothing that a leader of this epoch or
+        an earlier one does with this replica's consent came after that.
+        """
+        self.role, self.leader, self.contact_ns = Role.FOLLOWER, leader, now_ns
         self.announced = max(self.announced, announced)
 
     def note_announced(self, announced: int) -> None:
@@ -70,6 +75,6 @@ class Term:
         """Become a follower, of the known leader, if any."""
         self.role = Role.FOLLOWER
 
-    def step_down(self) -> None:
+    def step_down(self, now_ns: int) -> None:
         """Stop leading."""
-        self.role, self.leader = Role.FOLLOWER, None
+        self.role, self.leader, self.contact_ns = Role.FOLLOWER, None, now_ns

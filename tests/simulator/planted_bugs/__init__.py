@@ -10,6 +10,7 @@ from tests.simulator.planted_bugs.auth import AUTH_SAFEGUARDS
 from tests.simulator.planted_bugs.cache import CACHE_SAFEGUARDS
 from tests.simulator.planted_bugs.certificates import CERTIFICATE_SAFEGUARDS
 from tests.simulator.planted_bugs.coordination import COORDINATION_SAFEGUARDS
+from tests.simulator.planted_bugs.dicts import DICT_SAFEGUARDS
 from tests.simulator.planted_bugs.group import GROUP_SAFEGUARDS
 from tests.simulator.planted_bugs.group_receipts import GROUP_RECEIPT_SAFEGUARDS
 from tests.simulator.planted_bugs.hostile import HOSTILE_SAFEGUARDS
@@ -35,7 +36,7 @@ SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNA
               *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS, *SEALED_SAFEGUARDS, *AUTH_SAFEGUARDS,
               *CERTIFICATE_SAFEGUARDS, *UPGRADE_SAFEGUARDS, *VIEW_KEY_SAFEGUARDS, *ATTACKER_SAFEGUARDS,
               *SITE_SAFEGUARDS, *STATES_SAFEGUARDS, *MQTT_SAFEGUARDS, *ORDER_SAFEGUARDS, *GROUP_RECEIPT_SAFEGUARDS,
-              *CACHE_SAFEGUARDS, *SERVICE_SAFEGUARDS, *COORDINATION_SAFEGUARDS, *OWNERS_SAFEGUARDS,
+              *DICT_SAFEGUARDS, *CACHE_SAFEGUARDS, *SERVICE_SAFEGUARDS, *COORDINATION_SAFEGUARDS, *OWNERS_SAFEGUARDS,
               *VERSIONS_SAFEGUARDS)
 
 __all__ = ["SAFEGUARDS", "Patch", "Safeguard"]

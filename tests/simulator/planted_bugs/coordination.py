@@ -32,11 +32,11 @@ def for_ever_extended(self: Lease, until_ns: int, now_ns: int) -> bool:
     return not self.over
 
 
-def at_once(self: CoordinationMachine, now_ns: int) -> LeaseKeeper[Any]:
+def at_once(self: CoordinationMachine, since_ns: int) -> LeaseKeeper[Any]:
     """A new leader takes the sessions that it finds for expired."""
-    keeper = begin_supervisor(self, now_ns)
+    keeper = begin_supervisor(self, since_ns)
     for number in self.sessions:
-        keeper._set(number, now_ns)
+        keeper._set(number, since_ns)
     return keeper
 
 

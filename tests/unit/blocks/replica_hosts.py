@@ -33,8 +33,12 @@ def address_of(name: str, number: int = 1) -> Address:
 class Cluster:
     """Hosts by name. `cut`: (source, destination) pairs of names whose messages are lost."""
 
-    def __init__(self, names: str, partitions: int = 1, replicas: int = 3, options: Options = OPTIONS) -> None:
+    def __init__(
+        self, names: str, partitions: int = 1, replicas: int = 3, options: Options = OPTIONS,
+        machine: Callable[[], Records] = Records,
+    ) -> None:
         self.now_ns = 0
+        self.machine = machine
         self.latency_ns = LATENCY_NS
         self.options = options
         self.hosts: dict[str, PartitionHost] = {}
@@ -59,7 +63,7 @@ class Cluster:
     def start(self, name: str) -> None:
         """A member starts, with nothing."""
         number = self._starts[name] = self._starts.get(name, 0) + 1
-        self.hosts[name] = PartitionHost(address_of(name, number), lambda partition: Records(), self.options)
+        self.hosts[name] = PartitionHost(address_of(name, number), lambda partition: self.machine(), self.options)
 
     def crash(self, name: str) -> None:
         """Nothing is left of it; views follow when the test gives them."""
