@@ -218,24 +218,18 @@ class AsyncChannel(BaseChannel):
                 intake.left = left - MESSAGE_COST
                 if not intake.attend or intake.tell(payload):
                     return None
-            elif ((observer := self._observer) is not None and (passing := observer.passing) > 0
-                    and not observer.wants()):
-                intake = self._status.passing
-                left = intake.left - len(payload)
-                if left > 0:
-                    observer.passing = passing - 1
-                    intake.append(payload)
-                    intake.left = left - MESSAGE_COST
-                    if not intake.attend or intake.tell(payload):
-                        return None
+            elif self._observer is not None and self._passes(payload):
+                return None
         dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
-        if self._observer is not None:
-            with self._observer.sending(dest, (data,), wired) as wired:
+        if self._observer is not None and (observer := self._asking()) is not None:
+            with observer.sending(dest, (data,), wired) as wired:
                 if until is not None or bits & RSVP:
                     return await self.send_until(
                         self.checked_until(until, dest, bits), data, bits, wired, timeout, wait)
                 await self.room(timeout)
-                self.connection().sends.put(dest, data, bits, wired, NOW)
+                sends = self.connection().sends
+                sends.put(dest, data, bits, wired, NOW)
+                sends.renew()                                # the observer may let some pass again
                 return None
         if until is not None or bits & RSVP:
             return await self.send_until(self.checked_until(until, dest, bits), data, bits, wired, timeout, wait)
@@ -275,8 +269,8 @@ class AsyncChannel(BaseChannel):
     ) -> None:
         """See JChannel.send_batch; awaits room every so often."""
         found, wired = self._all_bytes(dest, payloads, flags), self._wire_headers(headers, topic, dest)
-        if self._observer is not None:
-            with self._observer.sending(dest, found, wired) as wired:
+        if self._observer is not None and (observer := self._asking()) is not None:
+            with observer.sending(dest, found, wired) as wired:
                 return await self._put_rounds(dest, found, Flag.bits(flags), wired, timeout)
         return await self._put_rounds(dest, found, Flag.bits(flags), wired, timeout)
 

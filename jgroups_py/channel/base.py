@@ -33,7 +33,7 @@ from jgroups_py.model.errors import (
 from jgroups_py.model.events import Event
 from jgroups_py.model.units import show_size
 from jgroups_py.model.view import GlobalView, View
-from jgroups_py.runtime.send_queue import CLOSED_INTAKE, Intake
+from jgroups_py.runtime.send_queue import CLOSED_INTAKE, MESSAGE_COST, Intake
 
 SEND_SECONDS = 60.0                         # how long a send waits for room by default
 PLAIN = {bytes}                             # types of payloads that are sent as they are
@@ -54,8 +54,8 @@ class ChannelStatus(ChannelListener):
 
     session: None while not connected. intake: the short way to its queue, closed while not connected. view: the one in
     which the messages that are being delivered now were sent. sites: other site -> its status. over: called when a
-    session has ended, or the channel has closed by itself. observed: `intake` stays closed, and messages that the
-    observer lets pass take `passing`, which is what `intake` is without an observer.
+    session has ended, or the channel has closed by itself. watched: `intake` stays closed, so that the observer is
+    asked about each message, and those that it lets pass take `passing`, which is what `intake` is otherwise.
     """
 
     state: ChannelState = ChannelState.OPEN
@@ -67,7 +67,7 @@ class ChannelStatus(ChannelListener):
     global_view: GlobalView | None = None
     sites: dict[str, str] = attrs.Factory(dict)
     over: Callable[[], None] = lambda: None
-    observed: bool = False
+    watched: bool = False
 
     def not_connected_error(self) -> ChannelError:
         """The error to raise where a connection is needed and there is none."""
@@ -75,10 +75,20 @@ class ChannelStatus(ChannelListener):
             return ChannelClosedError(self.closed_because or "the channel is closed")
         return NotConnectedError(f"the channel is {self.state}, not connected")
 
+    def switch(self, passing: Intake | None = None, *, watched: bool | None = None) -> None:
+        """Another intake, or another need to watch. From any thread: each looks again after it has written `intake`."""
+        if passing is not None:
+            self.passing = passing
+        if watched is not None:
+            self.watched = watched
+        while self.intake is not (wanted := CLOSED_INTAKE if self.watched else self.passing):
+            self.intake = wanted
+
     def session_ended(self, session: Session) -> None:
         """The session has ended."""
         if session is self.session:
-            self.session, self.view, self.intake, self.passing = None, None, CLOSED_INTAKE, CLOSED_INTAKE
+            self.session, self.view = None, None
+            self.switch(CLOSED_INTAKE)
             if self.state is not ChannelState.CLOSED:
                 self.state = ChannelState.OPEN
             self.over()
@@ -88,8 +98,7 @@ class ChannelStatus(ChannelListener):
             self.view = view
             if self.state is ChannelState.CONNECTING:
                 self.state = ChannelState.CONNECTED
-                self.passing = session.sends.intake
-                self.intake = CLOSED_INTAKE if self.observed else self.passing
+                self.switch(session.sends.intake)
 
     def global_view_installed(self, session: Session, view: GlobalView) -> None:
         if session is self.session:
@@ -102,7 +111,7 @@ class ChannelStatus(ChannelListener):
     def closed_itself(self, session: Session, reason: str) -> None:
         if session is self.session:
             self.state, self.closed_because, self.view = ChannelState.CLOSED, reason, None
-            self.intake = self.passing = CLOSED_INTAKE
+            self.switch(CLOSED_INTAKE)
             self.over()
 
 
@@ -286,12 +295,40 @@ class BaseChannel(Subscriptions, CallbackRegistry):
         """
         if observer is not None and self._observer is not None:
             raise ChannelError("the channel has an observer of its messages already; end it first")
-        status, session = self._status, self._session
-        self._observer, status.observed = observer, observer is not None
+        session = self._session
+        self._observer = observer
+        self.watch(observer is not None and observer.watching)
         if session is not None:
+            session.sends.count_down(observer)
             session.dispatcher.observer = observer
             self._receiver_changed()
-            status.intake = status.passing if observer is None else CLOSED_INTAKE
+
+    def _passes(self, payload: bytes) -> bool:
+        """Whether a plain message passes the observer, and has taken the intake, which was closed or had no room."""
+        observer, session, status = self._observer, self._session, self._status
+        if observer is None or session is None or (status.watched and observer.wants()):
+            return False
+        intake = status.passing
+        left = intake.left - len(payload)
+        if left <= 0 and session.sends.uncounted:
+            session.sends.renew()
+            left = intake.left - len(payload)
+        if left <= 0:
+            return False
+        intake.append(payload)
+        intake.left = left - MESSAGE_COST
+        return not intake.attend or intake.tell(payload)
+
+    def _asking(self) -> MessageObserver | None:
+        """The observer, if its `sending` is to be called for a send that takes the long way."""
+        observer, session = self._observer, self._session
+        if observer is not None and session is not None and session.sends.uncounted:
+            session.sends.renew()                            # first what was sent before is counted
+        return observer if observer is not None and observer.asks() else None
+
+    def watch(self, watched: bool) -> None:
+        """For the observer, from any thread: whether it is asked about each message, or about those in its turn."""
+        self._status.switch(watched=watched)
 
     def connection(self) -> Session:
         """The connection to the group, of which a building block uses what `Connection` has.
@@ -431,6 +468,7 @@ class BaseChannel(Subscriptions, CallbackRegistry):
         session.dispatcher.observer = self._observer
         session.dispatcher.set_receiver(self._receiver)
         session.sends.open_intake(self.max_message_bytes)
+        session.sends.count_down(self._observer)
         for block in self.blocks:
             session.attach(block)
         status.session = session

@@ -1,9 +1,9 @@
-"""Where an observer of messages hooks into a channel: around each send, and around each call of the receiver.
+"""Where an observer of messages hooks into a channel: around some sends, and around each call of the receiver.
 
 It is for what follows a message from its send to its receiver in another process (ops/tracing.py). Without an observer
 nothing is called: plain messages take the short way into the queue (send_queue.Intake), and every other send has one
-comparison with None. With one, plain messages take the short way too, as many as it lets pass: see `wants` and
-`passing`.
+comparison with None. With one, plain messages take the short way too, as many as it lets pass: the queue grants no more
+(send_queue.Countdown).
 """
 from __future__ import annotations
 
@@ -18,12 +18,19 @@ from jgroups_py.model.batch import Header
 class MessageObserver(Protocol):
     """What is told of the messages of an application; those of building blocks pass it by. From any thread."""
 
-    wants: Callable[[], object]
-    """Gives a true value if `sending` is to be called for a plain message (to all, without headers, flags, topic,
-    receipt) that this thread is about to send, whatever `passing` is. For all other messages it is called unasked."""
     passing: int
-    """How many plain messages go by before `sending` is called for one; the channel counts it down, for those that take
-    the short way. Threads may overwrite each other's count, so some more may pass."""
+    """How many messages go by before `sending` is called for one. The queue subtracts those that took the short way,
+    and `asks` the others. Threads may overwrite each other's count, so some more may pass."""
+    watching: bool
+    """Whether `wants` is to be called for each plain message (to all, without headers, flags, topic, receipt), when the
+    observer begins; `BaseChannel.watch` changes it."""
+    wants: Callable[[], object]
+    """Gives a true value if `asks` is to be called for a message that this thread is about to send, whatever `passing`
+    is."""
+
+    def asks(self) -> bool:
+        """Whether `sending` is to be called for this send of one message or a batch, which did not take the short way;
+        if not, it has been counted."""
 
     def sending(
         self, dest: Address | None, payloads: Sequence[bytes], wired: tuple[Header, ...],

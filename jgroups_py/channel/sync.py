@@ -245,24 +245,17 @@ class JChannel(BaseChannel):
                 intake.left = left - MESSAGE_COST
                 if not intake.attend or intake.tell(payload):
                     return None
-            elif ((observer := self._observer) is not None and (passing := observer.passing) > 0
-                    and not observer.wants()):
-                intake = self._status.passing
-                left = intake.left - len(payload)
-                if left > 0:
-                    observer.passing = passing - 1
-                    intake.append(payload)
-                    intake.left = left - MESSAGE_COST
-                    if not intake.attend or intake.tell(payload):
-                        return None
+            elif self._observer is not None and self._passes(payload):
+                return None
         session = self.connection()
         dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
         room = self.send_timeout if timeout is None else timeout
-        if self._observer is not None:
-            with self._observer.sending(dest, (data,), wired) as wired:
+        if self._observer is not None and (observer := self._asking()) is not None:
+            with observer.sending(dest, (data,), wired) as wired:
                 if until is not None or bits & RSVP:
                     return self.send_until(self.checked_until(until, dest, bits), data, bits, wired, room, wait)
                 session.sends.put(dest, data, bits, wired, room)
+                session.sends.renew()                        # the observer may let some pass again
                 return None
         if until is not None or bits & RSVP:
             return self.send_until(self.checked_until(until, dest, bits), data, bits, wired, room, wait)
@@ -298,8 +291,8 @@ class JChannel(BaseChannel):
         session = self.connection()
         found = self._all_bytes(dest, payloads, flags)
         wired, wait = self._wire_headers(headers, topic, dest), self.send_timeout if timeout is None else timeout
-        if self._observer is not None:
-            with self._observer.sending(dest, found, wired) as wired:
+        if self._observer is not None and (observer := self._asking()) is not None:
+            with observer.sending(dest, found, wired) as wired:
                 return session.sends.put_all(dest, found, Flag.bits(flags), wired, wait)
         return session.sends.put_all(dest, found, Flag.bits(flags), wired, wait)
 

@@ -14,8 +14,9 @@ def why_alone(spec: StackSpec) -> str:
     transport = spec.layers[0].config
     bind_addr = str(getattr(transport, "bind_addr", ""))
     if is_loopback(bind_addr):
+        by_multicasts = spec.config_of("PING") is not None and getattr(transport, "ip_mcast", False)
         return (f"bind_addr is {bind_addr}, so only members on this host can find it; for several hosts: "
-                "bind_addr=site_local, or an address of this host")
+                f"bind_addr=site_local, or an address of this host{' and ip_ttl=1' if by_multicasts else ''}")
     ping, tcpping, dns_ping, kube_ping, file_ping = (
         spec.config_of(name) for name in ("PING", "TCPPING", "DNS_PING", "KUBE_PING", "FILE_PING"))
     if tcpping is not None:

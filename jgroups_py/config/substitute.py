@@ -3,6 +3,9 @@
 As in JGroups, several names may be tried in turn (`${a,b:default}`), and a default may contain `${...}`. The first
 colon ends the names, so a default may contain colons. The environment is not read: what a member does follows only from
 its stack file and the properties that the application passes; the command line passes `env.NAME` for each variable.
+
+One default follows from another property: a member with `bind_addr=site_local` is meant to be found by other hosts, so
+an `ip_ttl` whose default is 0, as in the packaged stacks, is 8 then, JGroups' own default, unless it is passed.
 """
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ OPEN, CLOSE = "${", "}"
 ENVIRONMENT = "env."
 """Before the names of properties that the command line takes from its environment; not all of them are used."""
 MAX_DEPTH = 16
+BIND_ADDR = "bind_addr", "jgroups.bind_addr"
+SITE_LOCAL_TTL = "8"
 
 
 class Substitution:
@@ -74,7 +79,13 @@ class Substitution:
             self.asked[name] = None
             if name in self.properties:
                 return self.properties[name]
+        if names.startswith("ip_ttl") and default == "0" and self.is_site_local():
+            return SITE_LOCAL_TTL
         return self.expand(default, depth + 1) if colon else None
+
+    def is_site_local(self) -> bool:
+        """Whether the address to bind was passed as the word for one of the site's network."""
+        return next((self.properties[name] for name in BIND_ADDR if name in self.properties), "") == "site_local"
 
     def unused(self) -> list[str]:
         """The properties that were passed and that no source uses."""

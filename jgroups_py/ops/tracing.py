@@ -28,6 +28,7 @@ from jgroups_py.channel.streams import DeliveryStream
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Header
 from jgroups_py.model.errors import ConfigError
+from jgroups_py.ops.open_spans import LOCK, open_spans
 from jgroups_py.wire import AppHeaders
 from jgroups_py.wire.topic_headers import topic_of
 
@@ -38,7 +39,7 @@ try:
 except ImportError:                                          # the extra is not installed: said when it is needed
     trace = None                                             # type: ignore[assignment]
 if TYPE_CHECKING:
-    from opentelemetry.trace import Span, TracerProvider
+    from opentelemetry.trace import Span, SpanContext, TracerProvider
 
 TRACE_HEADER = 4242                         # the application's header with `traceparent`, 55 ASCII characters
 SENT_HEADER = 4243                           # the wall clock at the send: nanoseconds since 1970, 8 bytes, big-endian
@@ -55,15 +56,17 @@ class Tracing:
     """
 
     def __init__(
-        self, channel: BaseChannel, *, ratio: float = 0.01, max_per_second: float = 100.0,
+        self, channel: BaseChannel, *, ratio: float = 0.01, max_per_second: float = 20.0,
         tracer_provider: TracerProvider | None = None,
     ) -> None:
         """Begin.
 
         ratio: of the sends outside of any span, the share that begins a trace, 0 to 1. A send inside a sampled span
-        is always traced, one inside an unsampled span never. max_per_second: spans of sends, and of receptions, in a
-        second, at most; what comes above has none, and the next one is looked for in up to 8 times as many sends.
-        tracer_provider: None: OpenTelemetry's global one.
+        is always traced, one inside an unsampled span never. With a provider of the SDK that is a span of this provider
+        or of the global one which was begun after this call, or around it, and has not ended; a send in another one,
+        as in a context that came from elsewhere and was attached as it is, counts as outside until it is its turn.
+        max_per_second: spans of sends, and of receptions, in a second, at most; what comes above has none, and the next
+        one is looked for in up to 8 times as many sends. tracer_provider: None: OpenTelemetry's global one.
 
         Raises:
             ConfigError: OpenTelemetry is not installed, or a number makes no sense. ChannelError: the channel has a
@@ -85,11 +88,18 @@ class Tracing:
         self.wants: Callable[[], object] = _context_getter() # see MessageObserver: inside of a span, which is rare
         self.passing = self._gap()                           # see MessageObserver
         self._thinned = 1                                    # how many gaps one is made of
+        self._spans = open_spans(tracer_provider)
+        self.watching = self._spans is None                  # see MessageObserver
         channel.observe(self)
+        for spans in self._spans or ():
+            spans.watch(self, self._spans_changed)
+        self._spans_changed()
 
     def close(self) -> None:
         """Trace no more; idempotent."""
         channel, self._channel = self._channel, None
+        for spans in self._spans or ():
+            spans.watch(self, None)
         if channel is not None:
             channel.observe(None)
 
@@ -102,6 +112,20 @@ class Tracing:
         self.close()
 
     # --- sends --------------------------------------------------------------------------------------------------------
+
+    def _spans_changed(self) -> None:
+        """Be asked about each message while a span is open on some thread."""
+        with LOCK:
+            channel = self._channel                          # `close` may be under way
+            if channel is not None and self._spans is not None:
+                channel.watch(any(spans.any for spans in self._spans))
+
+    def asks(self) -> bool:
+        """See MessageObserver."""
+        if self.passing > 0 and not self.wants():
+            self.passing -= 1
+            return False
+        return True
 
     def _gap(self) -> int:
         """How many messages outside of spans pass until one begins a trace; drawn as if for each message by itself."""
@@ -122,7 +146,7 @@ class Tracing:
 
     def _begins_a_trace(self) -> bool:
         """Whether a send outside of any span does. What is above max_per_second is asked for more seldom."""
-        if self.passing > 0:
+        if self.passing > 0:                                 # in a context without a span
             self.passing -= 1
             return False
         chosen = self._sends.take(time.monotonic())
@@ -137,15 +161,23 @@ class Tracing:
         attributes = self._attributes("send", topic_of(wired), payloads)
         if dest is not None:
             attributes["jgroups.destination"] = str(dest)
-        name = f"send {attributes['messaging.destination.name']}"
-        with self._tracer.start_as_current_span(name, kind=trace.SpanKind.PRODUCER, attributes=attributes) as span:
-            yield self._marked(wired) if span.get_span_context().trace_flags.sampled else wired
+        # It is not the thread's present span: with `until` callbacks may run inside of the send, for other messages.
+        span = self._tracer.start_span(f"send {attributes['messaging.destination.name']}",
+                                       kind=trace.SpanKind.PRODUCER, attributes=attributes)
+        context = span.get_span_context()
+        try:
+            yield self._marked(wired, context) if context.trace_flags.sampled else wired
+        except Exception as error:
+            span.record_exception(error)
+            span.set_status(trace.Status(trace.StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+            raise
+        finally:
+            span.end()
 
-    def _marked(self, wired: tuple[Header, ...]) -> tuple[Header, ...]:
-        """The headers, and the context of the present span."""
-        carrier: dict[str, str] = {}
-        self._propagator.inject(carrier)
-        mark = {TRACE_HEADER: carrier[PARENT].encode("ascii"), SENT_HEADER: time.time_ns().to_bytes(SENT_BYTES, "big")}
+    def _marked(self, wired: tuple[Header, ...], context: SpanContext) -> tuple[Header, ...]:
+        """The headers, and the context of a span: version 00 of W3C's `traceparent`."""
+        parent = f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
+        mark = {TRACE_HEADER: parent.encode("ascii"), SENT_HEADER: time.time_ns().to_bytes(SENT_BYTES, "big")}
         if wired and isinstance(wired[0], AppHeaders):
             return (AppHeaders({**wired[0].items, **mark}), *wired[1:])
         return (AppHeaders(mark), *wired)
@@ -251,18 +283,18 @@ def _context_getter() -> Callable[[], object]:
 
 
 class SpanBudget:
-    """At most so many spans a second, a tenth of them at once. Threads that meet in it may get a few more."""
+    """At most so many spans a second, half of them at once. Threads that meet in it may get a few more."""
 
     def __init__(self, per_second: float) -> None:
         self._per_second = per_second
-        self._most = self._left = max(1.0, per_second / 10)
+        self._most = self._left = max(1.0, per_second / 2)
         self._at: float | None = None
 
     def take(self, now: float) -> bool:
         """Whether there is one more at `now`, in seconds of a clock that only grows.
 
-        >>> budget = SpanBudget(20)
-        >>> [budget.take(second) for second in (0.0, 0.0, 0.0, 0.05, 0.05)]
+        >>> budget = SpanBudget(4)
+        >>> [budget.take(second) for second in (0.0, 0.0, 0.0, 0.25, 0.25)]
         [True, True, False, True, False]
         """
         if self._at is not None:

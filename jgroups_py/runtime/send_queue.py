@@ -30,6 +30,7 @@ BATCH_BYTES = 512 << 10                     # a batch that reached this is close
 FULL_BYTES = 256 << 10                      # the loop is behind: the sending thread carries the messages down itself
 MESSAGE_COST = 64                           # what a message costs beside its payload: objects, and empty ones too
 INTAKE_BYTES = 64 << 10                     # what may be in the intake before somebody counts it under the lock
+SAMPLED = 16                                # of so many messages in the intake the size of one is looked at
 NOW = -1.0                                  # as a timeout: do not wait for room; the caller has waited for it already
 OVERDRAFT = 16                              # how many times the limit a callback may queue, see `put`
 
@@ -97,6 +98,13 @@ class Stream(Protocol):
         """The headers of a batch whose first message has this number; they shift."""
 
 
+class Countdown(Protocol):
+    """What is to see some of the messages that could take the intake: see channel/observer.py."""
+
+    passing: int
+    """How many may take the intake before one has to take the long way; those that did are subtracted."""
+
+
 class SendQueue:
     """What the application sent and the loop has not taken yet.
 
@@ -105,6 +113,7 @@ class SendQueue:
 
     def __init__(self, queued: Callable[[], None], limit_bytes: int = LIMIT_BYTES) -> None:
         self.limit_bytes = limit_bytes
+        self._nearly_full = limit_bytes - INTAKE_BYTES       # above it less is granted to the intake
         self.owner: int | None = None                        # thread id of the callbacks, see `put`
         self._queued = queued
         self.counted_bytes = 0                               # as `nbytes`, without what is in the intake
@@ -112,6 +121,8 @@ class SendQueue:
         self.payload_bytes = 0                               # of what was taken, and of messages in events
         self.uncounted: list[bytes] = []                     # what is in the intake
         self.intake = Intake(self.uncounted.append, self._tell)
+        self._countdown: Countdown | None = None
+        self._smallest = 0                                   # of the messages that were counted last, about
         self._intake_bytes = 0                               # what is granted to the intake at once
         self._granted = 0                                    # what was, last
         self._lock = threading.Lock()
@@ -168,6 +179,8 @@ class SendQueue:
                 self._close_batch(batch)
             before = self.counted_bytes
             self.counted_bytes = before + cost
+            if before + cost > self._nearly_full:
+                self._grant()
         if not before or before + cost >= FULL_BYTES:
             self._queued()
 
@@ -211,6 +224,8 @@ class SendQueue:
                 self._close_batch(batch)
             before = self.counted_bytes
             self.counted_bytes = before + cost
+            if before + cost > self._nearly_full:
+                self._grant()
         if not before or before + cost >= FULL_BYTES:
             self._queued()
 
@@ -244,6 +259,8 @@ class SendQueue:
                 self._close_batch(batch)
             before = self.counted_bytes
             self.counted_bytes = before + cost
+            if before + cost > self._nearly_full:
+                self._grant()
         if not before or before + cost >= FULL_BYTES:
             self._queued()
 
@@ -267,6 +284,8 @@ class SendQueue:
             self._items.append((event, nbytes + MESSAGE_COST))
             idle = not self.counted_bytes
             self.counted_bytes += nbytes + MESSAGE_COST
+            if self.counted_bytes > self._nearly_full:
+                self._grant()
             if payload_bytes is not None:
                 self._sent += 1
                 self.payload_bytes += payload_bytes
@@ -326,10 +345,38 @@ class SendQueue:
             self._intake_bytes = min(INTAKE_BYTES, largest + 1)
             self._grant()
 
+    def count_down(self, countdown: Countdown | None) -> None:
+        """Let no more messages into the intake than may pass, from now on; None: as many as there is room for."""
+        with self._lock:
+            if self.uncounted:
+                self._count_intake()
+            self._countdown = countdown
+            self._grant()
+
+    def renew(self) -> None:
+        """Count what is in the intake, and let in what may pass now."""
+        with self._lock:
+            counted = bool(self.uncounted)
+            if counted:
+                self._count_intake()
+            else:
+                self._grant()
+            much = counted and self.counted_bytes >= FULL_BYTES
+        if much:
+            self._queued()
+
     def _grant(self) -> None:
-        """With the lock held: let INTAKE_BYTES more in, if there is room, and multicasts are not refused."""
-        room = not self._gated and self.counted_bytes + self._intake_bytes <= self.limit_bytes
-        self._granted = self.intake.left = self._intake_bytes if room else 0
+        """With the lock held: let INTAKE_BYTES more in, if there is room, and multicasts are not refused.
+
+        With a countdown as many bytes as so many of the smallest messages cost that were counted last. Of larger ones
+        fewer fit, and the next one takes the long way, where they are counted and the rest is granted. Of smaller ones
+        more may pass than should.
+        """
+        room = 0 if self._gated else self.limit_bytes - self.counted_bytes - MESSAGE_COST
+        nbytes = max(0, min(self._intake_bytes, room))
+        if self._countdown is not None:
+            nbytes = min(nbytes, max(0, self._countdown.passing) * (self._smallest + MESSAGE_COST))
+        self._granted = self.intake.left = nbytes
 
     def _count_intake(self) -> None:
         """With the lock held: what is in the intake becomes a batch, or joins the last one, and is counted.
@@ -349,6 +396,9 @@ class SendQueue:
             self._close_batch(batch)
         self.counted_bytes += cost                                 # before they leave: the loop, which looks without
         self._sent += len(payloads)                          # the lock, must not see an empty queue in between
+        if self._countdown is not None:
+            self._countdown.passing -= len(payloads)
+            self._smallest = min(map(len, payloads[::SAMPLED]))
         del self.uncounted[:len(payloads)]                  # others have appended meanwhile, at the end
         self._grant()
 

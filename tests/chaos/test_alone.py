@@ -51,7 +51,7 @@ def test_in_a_wrong_setup_both_members_are_told_what_is_wrong(
 
 
 @pytest.mark.parametrize(("file", "properties"), [
-    ("udp", {"ip_ttl": "1"}), ("udp", {"bind_addr": "site_local", "ip_ttl": "1"}), ("tcp", {"initial_hosts": BOTH}),
+    ("udp", {"ip_ttl": "1"}), ("udp", {"bind_addr": "site_local"}), ("tcp", {"initial_hosts": BOTH}),
     ("tcp", {"bind_addr": "site_local", "initial_hosts": BOTH}),
 ], ids=["udp", "udp-site-local", "tcp", "tcp-site-local"])
 def test_in_a_right_setup_they_find_each_other_and_nobody_is_told(

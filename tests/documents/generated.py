@@ -171,11 +171,14 @@ def error_page() -> str:
 
 # --- events, outputs, ports, callbacks ------------------------------------------------------------------------------
 
+PURE = ("model", "protocols", "stack", "node")
+
+
 def load_everything() -> None:
     """Import all pure modules, so that every class of the package is known."""
     for known in KNOWN.values():
         known.load()
-    for package in ("model", "protocols", "stack", "node"):
+    for package in PURE:
         with suppress(ModuleNotFoundError):
             found = import_module(f"jgroups_py.{package}")
             for module in pkgutil.walk_packages(getattr(found, "__path__", []), f"{found.__name__}."):
@@ -192,6 +195,11 @@ def subclasses(base: type, module: str) -> list[type]:
                 found[child] = None
                 waiting.append(child)
     return [cls for cls in found if cls.__module__ == module or cls.__module__.startswith(f"{module}.")]
+
+
+def pure_subclasses(base: type) -> list[type]:
+    """Those of the pure modules: others, as the dispatcher's, are no part of a stack, and seldom loaded."""
+    return [cls for cls in subclasses(base, "jgroups_py") if cls.__module__.split(".")[1] in PURE]
 
 
 def line_of(cls: type) -> int:
@@ -221,11 +229,11 @@ def events_and_outputs() -> str:
     """Events and outputs of a stack, the questions between its layers, the callbacks of applications."""
     load_everything()
     lines = [EVENTS_HEAD, "## Events", "", "| event | fields | observed by | meaning |", "|---|---|---|---|"]
-    for classes in by_module(subclasses(Event, "jgroups_py")).values():
+    for classes in by_module(pure_subclasses(Event)).values():
         lines += [f"| `{cls.__name__}` | {fields(cls)} | {', '.join(observers(cls))} | {cell(doc(cls))} |"
                   for cls in classes]
     lines += ["", "## Outputs", "", "| output | fields | meaning |", "|---|---|---|"]
-    for classes in by_module(subclasses(Output, "jgroups_py")).values():
+    for classes in by_module(pure_subclasses(Output)).values():
         lines += [f"| `{cls.__name__}` | {fields(cls)} | {cell(doc(cls))} |" for cls in classes]
     lines += ["", "## Ports", "", "| port | answered by | meaning |", "|---|---|---|"]
     for port in (cls for cls in vars(ports).values() if isinstance(cls, type) and cls.__module__ == ports.__name__):

@@ -11,10 +11,12 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from jgroups_py.config.load import stacks_folder
 from tests.integration.members import Group
 from tests.integration.serf_agent import until
 
@@ -22,6 +24,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 LISTENING = "0A"                            # a state in /proc/net/tcp
 PROBE_SECONDS = 0.1
 UNANSWERED_SECONDS = 1.0
+PARTITION_SECONDS = 60.0
 
 
 def listeners(pid: int) -> set[tuple[str, int]]:
@@ -115,3 +118,33 @@ def test_a_stopped_member_answers_no_probe_and_one_that_is_cut_off_lives_on():
             assert [status(urls[name], "/livez") for name in "ABC"] == [200] * 3
         assert len(answers) > alone
         assert set(answers) == {200}
+
+
+@pytest.mark.long
+def test_every_member_lives_through_a_minute_of_partition_and_merges_then(tmp_path: Path):
+    """/livez is 200 at both sides, all the time; so is /readyz, unless it is asked for members."""
+    stack = tmp_path / "udp.xml"
+    stack.write_text((stacks_folder() / "udp.xml").read_text().replace("<PING", "<PARTITION/>\n    <PING", 1))
+    with Group(str(stack), "partitioned") as group, ExitStack() as probes:
+        urls = {name: group.spawn(name, ["--http", "0"]).ready()["http"] for name in "ABC"}
+        group.settle("ABC")
+        answers = {name: probes.enter_context(Probe(url)) for name, url in urls.items()}
+        since = {name: group[name].mark() for name in "ABC"}
+        for name in "ABC":
+            group[name].command("partition A|B,C")
+        for name, others in (("A", "A"), ("B", "BC"), ("C", "BC")):
+            group[name].view_of(others, since[name])
+        began, counts = time.monotonic(), {name: len(found) for name, found in answers.items()}
+        while time.monotonic() - began < PARTITION_SECONDS:
+            assert [status(urls[name], "/readyz") for name in "ABC"] == [200] * 3
+            assert status(urls["A"], "/readyz?members=2") == 503
+            time.sleep(1)
+        for name, found in answers.items():
+            assert len(found) - counts[name] > PARTITION_SECONDS, f"{name} was asked all the time"
+        since = {name: group[name].mark() for name in "ABC"}
+        for name in "ABC":
+            group[name].command("heal")
+        for name in "ABC":
+            group[name].view_of("ABC", since[name])
+        probes.close()
+        assert {name: set(found) for name, found in answers.items()} == {name: {200} for name in "ABC"}

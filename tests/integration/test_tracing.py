@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +26,7 @@ import jgroups_py as jg
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Header
+from jgroups_py.ops import open_spans as open_spans_module
 from jgroups_py.ops import tracing
 from jgroups_py.ops.tracing import SENT_HEADER, TRACE_HEADER, Tracing
 from jgroups_py.wire import AppHeaders
@@ -114,13 +117,76 @@ def test_the_span_around_a_send_decides(pair) -> None:
     assert sent.parent.span_id == request.get_span_context().span_id
 
 
+@pytest.mark.parametrize("provider", ["its own", "the global one", "one that tells nothing"])
+def test_a_span_on_one_thread_is_noticed_whenever_it_begins(
+    pair, provider: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 1,000 sends those inside of a span are traced, whichever thread began it, and no other one is."""
+    a, _, got = pair
+    spans, others = Spans(), Spans()
+    if provider == "the global one":
+        monkeypatch.setattr(trace, "get_tracer_provider", lambda: others.provider)
+    if provider == "one that tells nothing":
+        monkeypatch.setattr(open_spans_module, "TracerProvider", None)
+    tracer = (others if provider == "the global one" else spans).provider.get_tracer("test")
+    with Tracing(a, ratio=0, max_per_second=1e9, tracer_provider=spans.provider) as traced:
+        for number in range(1000):
+            if number % 100:
+                a.send(None, b"%d" % number)
+                continue
+            with ThreadPoolExecutor(1) as pool:
+                begun = pool.submit(tracer.start_span, "request").result()
+            with trace.use_span(begun, end_on_exit=True):
+                a.send(None, b"%d" % number)
+        until(lambda: len(got) == 1000)
+        assert a._status.watched is traced.watching is (provider == "one that tells nothing")
+    marked = [int(message.payload) for message in got if TRACE_HEADER in message.headers]
+    assert marked == list(range(0, 1000, 100))
+    assert [message.payload for message in got] == [b"%d" % number for number in range(1000)]
+
+
+def test_a_tracing_that_is_made_inside_of_a_span_follows_it(pair) -> None:
+    a, _, got = pair
+    spans = Spans()
+    with spans.provider.get_tracer("test").start_as_current_span("main"):
+        traced = Tracing(a, ratio=0, tracer_provider=spans.provider)
+        a.send(None, b"inside")
+    a.send(None, b"outside")
+    assert not a._status.watched
+    traced.close()
+    until(lambda: len(got) == 2)
+    assert [TRACE_HEADER in message.headers for message in got] == [True, False]
+
+
+def test_spans_that_never_end_are_forgotten_and_those_of_others_do_not_reopen_a_closed_tracing(pair) -> None:
+    a, _, _ = pair
+    spans = Spans()
+    tracer = spans.provider.get_tracer("test")
+    with Tracing(a, ratio=0, tracer_provider=spans.provider):
+        lost = tracer.start_span("never ended")
+        assert a._status.watched
+        del lost
+        gc.collect()
+        tracer.start_span("another one").end()
+        assert not a._status.watched
+    tracer.start_span("after it").end()
+    held = tracer.start_span("after it")
+    assert not a._status.watched, "nobody observes the channel"
+    held.end()
+
+
 class EachTenth:
     """An observer that lets nine plain messages pass, and marks the next one."""
 
     def __init__(self) -> None:
         self.passing = 9
+        self.watching = False
         self.wants: Callable[[], object] = bool              # never
         self.seen: list[bytes] = []
+
+    def asks(self) -> bool:
+        self.passing -= 1
+        return self.passing < 0
 
     def sending(
         self, dest: Address | None, payloads: Sequence[bytes], wired: tuple[Header, ...],
@@ -188,7 +254,7 @@ def test_no_more_than_so_many_spans_a_second_and_all_messages(pair) -> None:
             a.send(None, b"x")
         seconds = time.monotonic() - begin
     until(lambda: len(got) == 200)
-    assert 3 <= len(spans.of(SpanKind.PRODUCER)) <= 3 + 30 * seconds
+    assert 15 <= len(spans.of(SpanKind.PRODUCER)) <= 15 + 30 * seconds
 
 
 def test_a_batch_and_a_receipt_are_one_span(pair) -> None:

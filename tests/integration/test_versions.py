@@ -4,7 +4,9 @@ The earlier commit is pinned (tests/integration/pinned.py); design/wire.md has t
 """
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -13,6 +15,7 @@ from time import sleep
 
 import pytest
 
+from jgroups_py.cli import main
 from jgroups_py.wire import frame
 from tests.integration import pinned
 from tests.integration.members import STARTING_SECONDS, Group, Member, free_range
@@ -116,6 +119,31 @@ def test_members_of_both_commits_are_one_group(stack: str, founder: str, earlier
         group["E"].command("send the last word")
         wait_for_message([group[name] for name in "BDEF"], "the last word")
         understood_all([group[name] for name in "BDEF"])
+
+
+def test_members_of_both_commits_answer_for_all(
+    earlier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+):
+    """Whichever is asked. One without a control socket and an endpoint would be `silent`: every `jgroups member` has
+    its survey since before the pinned commit."""
+    with Group("udp", "surveyed") as group:
+        for name, sources in (("A", earlier), ("B", None), ("C", earlier), ("D", None)):
+            group.spawn(name, ["--control", str(tmp_path / name)], sources=sources).ready()
+        group.settle("ABCD", STARTING_SECONDS)
+        for asked in "AB":
+            assert main(["members", "--all", "--json", "--control", str(tmp_path / asked)]) == 0
+            found = json.loads(capsys.readouterr().out)
+            assert {member["name"]: member["state"] for member in found["members"]} == dict.fromkeys("ABCD", "alive")
+            assert len({member["view"] for member in found["members"]}) == 1
+        group["B"].signal(signal.SIGSTOP)
+        try:
+            sleep(UNDER_WAY_SECONDS)
+            assert main(["members", "--all", "--json", "--control", str(tmp_path / "C")]) == 0
+        finally:
+            group["B"].signal(signal.SIGCONT)
+        states = {member["name"]: member["state"] for member in json.loads(capsys.readouterr().out)["members"]}
+        assert states == {"A": "alive", "B": "no answer", "C": "alive", "D": "alive"}
+        understood_all(list(group.members.values()))
 
 
 @pytest.mark.parametrize("first_relay", ["earlier", "this"])

@@ -100,6 +100,44 @@ def test_the_lane_lets_no_more_into_the_queue_than_the_limit(sends):
     assert sends.intake.left == INTAKE_BYTES
 
 
+def test_a_queue_that_is_nearly_full_lets_into_the_lane_what_there_is_room_for(sends):
+    send, fit = sender(sends), (LIMIT_BYTES - 10 * (1000 + MESSAGE_COST)) // (1000 + MESSAGE_COST)
+    sends.put_all(None, [bytes(1000)] * fit, 0, (), 0)
+    assert 10 * 1000 < sends.intake.left < INTAKE_BYTES
+    for _ in range(9):
+        send(None, bytes(1000), timeout=0)
+    assert len(sends.uncounted) == 9, "none took the long way"
+    with pytest.raises(SendTimeoutError):
+        send(None, bytes(10 * 1000), timeout=0)
+    assert sends.nbytes <= LIMIT_BYTES
+
+
+@pytest.mark.parametrize("sizes", [[0], [100], [10_000], [0, 1, 300, 5000], [5000, 1]])
+def test_no_more_messages_pass_than_may_and_what_is_smaller_than_the_last_ones_passes_soon(sends, sizes):
+    """Until one takes the long way: in steps, as the sizes of those to come are not known."""
+    countdown = SimpleNamespace(passing=500)
+    sends.count_down(countdown)
+    passed = 0
+    while countdown.passing > 0:
+        payload = bytes(sizes[passed % len(sizes)])
+        if sends.intake.left - len(payload) <= 0:
+            sends.renew()
+            sends.take(ALL)
+        if countdown.passing <= 0:
+            break                                            # this one is looked at
+        if sends.intake.left - len(payload) <= 0:            # too large for what so few messages may cost
+            countdown.passing -= 1
+        else:
+            sends.intake.append(payload)
+            sends.intake.left -= len(payload) + MESSAGE_COST
+        passed += 1
+        assert passed < 1500
+    assert 500 <= passed <= (500 if len(sizes) == 1 else 1000)
+    assert sends.intake.left - 1 <= 0, "the next one takes the long way"
+    sends.count_down(None)
+    assert sends.intake.left == INTAKE_BYTES
+
+
 def test_a_message_that_is_too_large_for_the_stack_does_not_take_the_lane():
     sends = SendQueue(lambda: None)
     sends.open_intake(500)
