@@ -48,6 +48,9 @@ from jgroups_py.blocks.dicts.messages import (
     PackedEntry,
     PackedUntold,
     encode,
+    one_as_bytes,
+    read_one,
+    write_head,
 )
 from jgroups_py.model.address import Address
 from jgroups_py.model.errors import WireError
@@ -173,7 +176,7 @@ def base_of(previous: View, view: View) -> bytes:
 class DictCore:
     """See the module. me: this member; policy: one of POLICIES; merger: for MERGE, a pure function of key, mine, its.
 
-    outputs: to be carried out, in order, and emptied by the caller.
+    outputs: to be carried out, in order, and emptied by the caller; tells_changes: Changed is among them.
     """
 
     def __init__(self, me: Address, policy: str = PRIMARY, merger: Merger | None = None) -> None:
@@ -185,6 +188,7 @@ class DictCore:
         self.policy = policy
         self.merger = merger
         self.outputs: list[Output] = []
+        self.tells_changes = True
         # The copy.
         self.entries: dict[bytes, DictEntry] = {}
         self.applied = 0                                 # writes carried out since the copy began
@@ -197,6 +201,7 @@ class DictCore:
         self.settled = False
         # The view.
         self.view: View | None = None
+        self.head = b""                                  # of its writes
         self.claims: dict[Address, DictClaim] = {}
         self.decided = False
         self.kept: list[tuple[Address, DictMessage, int]] = []     # after the choice, while this member has no copy
@@ -245,13 +250,18 @@ class DictCore:
             del self.waiting[number]
             self.outputs.append(Refused(number))
             return
-        self.outputs.append(Send(None, encode(DictWrite(self.view.id.raw, number, self.waiting[number]))))
+        operations = self.waiting[number]
+        if len(operations) == 1 and operations[0][3] is None:
+            data = one_as_bytes(self.head, number, operations[0])
+        else:
+            data = encode(DictWrite(self.view.id.raw, number, operations))
+        self.outputs.append(Send(None, data))
 
     # --- views ------------------------------------------------------------------------------------------------------
 
     def view_installed(self, view: View, failed: Iterable[Address] = ()) -> None:
         """A view begins; failed: members that left it and were reported by failure detection."""
-        previous, self.view = self.view, view
+        previous, self.view, self.head = self.view, view, write_head(view.id.raw)
         if previous is not None and self.decided:
             # All that make this transition together delivered the same in the last view, and in one order.
             self.base = base_of(previous, view) if self.settled else b""
@@ -271,6 +281,11 @@ class DictCore:
 
     def receive(self, src: Address, data: bytes, place: int, now_ns: int) -> None:
         """A message, in the one order. place: its place in the view, 0 for a unicast."""
+        if place and self.settled and self.decided and self.view is not None and src in self.view:
+            one = read_one(self.head, data)
+            if one is not None:
+                self.apply(src, one[0], one[1:], place, now_ns)
+                return
         try:
             message = MESSAGES.decode(data, self._interner)
         except WireError:
@@ -294,7 +309,7 @@ class DictCore:
 
     def carry_out(self, src: Address, message: DictMessage, place: int, now_ns: int) -> None:
         if isinstance(message, DictWrite):
-            self.apply(src, message, place, now_ns)
+            self.apply(src, message.number, message.operations, place, now_ns)
         elif isinstance(message, DictExpiry):
             self.expire(src, message, place)
         elif isinstance(message, DictOffer):
@@ -524,16 +539,16 @@ class DictCore:
 
     # --- carrying out ------------------------------------------------------------------------------------------------
 
-    def apply(self, src: Address, write: DictWrite, place: int, now_ns: int) -> None:
+    def apply(self, src: Address, number: int, operations: tuple[Operation, ...], place: int, now_ns: int) -> None:
+        """Carry out a write."""
         if self.policy == PRIMARY and not self.primary:
             return                                       # sent before its writer had decided, which then refuses it
         self.counters["writes"] += 1
-        results = tuple(self.carry_out_one(src, operation, place, now_ns, write.number)
-                        for operation in write.operations)
-        self.note_written(src, write.number)
-        if src == self.me and write.number in self.waiting:
-            del self.waiting[write.number]
-            self.outputs.append(Answered(write.number, place, results))
+        results = tuple([self.carry_out_one(src, operation, place, now_ns, number) for operation in operations])
+        self.note_written(src, number)
+        if src == self.me and number in self.waiting:
+            del self.waiting[number]
+            self.outputs.append(Answered(number, place, results))
 
     def note_written(self, writer: Address, number: int) -> None:
         """The last write of a writer in this past."""
@@ -582,11 +597,14 @@ class DictCore:
         entry = self.entries[key] = DictEntry(value, by, self.applied, ttl_ms and now_ns + ttl_ms * NS_PER_MS)
         if ttl_ms:
             heapq.heappush(self.deadlines, (entry.expires_ns, key, entry.version))
-        self.outputs.append(Changed(key, None if old is None else old.value, value, place, by))
+        if self.tells_changes:
+            self.outputs.append(Changed(key, None if old is None else old.value, value, place, by))
 
     def remove(self, key: bytes, place: int, by: Address) -> None:
         self.applied += 1
-        self.outputs.append(Changed(key, self.entries.pop(key).value, None, place, by))
+        gone = self.entries.pop(key)
+        if self.tells_changes:
+            self.outputs.append(Changed(key, gone.value, None, place, by))
 
     # --- time -------------------------------------------------------------------------------------------------------
 

@@ -1,12 +1,13 @@
 """Messages between the copies of a ReplicatedDict, and their encoding. All but DictSnapshot are ordered multicasts."""
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import TypeVar, dataclass_transform
 
 from jgroups_py.model.address import Address
 from jgroups_py.wire import field
-from jgroups_py.wire.codec import ADDRESS, BOOL, BYTES, U8, U64, optional, record, sequence
+from jgroups_py.wire.codec import ADDRESS, BOOL, BYTES, NUMBER_LIMIT, U8, U64, optional, record, sequence
 from jgroups_py.wire.kinds import KindMessage, Kinds, encode_message
 
 PUT, DELETE, SET_DEFAULT, POP, INCREMENT, COMPARE = range(6)
@@ -56,6 +57,44 @@ class DictWrite(DictMessage):
     view: bytes = field(BYTES)
     number: int = field(U64)
     operations: tuple[Operation, ...] = field(sequence(OPERATION))
+
+
+# Most writes have one operation without an argument. These read and write them in one go, in the same bytes.
+_HEAD = struct.Struct(">BI")
+_ONE = struct.Struct(">QIBI")
+"""number, count, verb, length of the key."""
+_LENGTH, _TTL = struct.Struct(">I"), struct.Struct(">BQ")
+
+
+def write_head(view: bytes) -> bytes:
+    """What each DictWrite of a view begins with."""
+    return _HEAD.pack(DictWrite.kind, len(view)) + view
+
+
+def one_as_bytes(head: bytes, number: int, operation: Operation) -> bytes:
+    """A DictWrite with one operation that has no argument. head: of `write_head`."""
+    verb, key, value, _, ttl_ms = operation
+    return b"".join((head, _ONE.pack(number, 1, verb, len(key)), key, _LENGTH.pack(len(value)), value,
+                     _TTL.pack(0, ttl_ms)))
+
+
+def read_one(head: bytes, data: bytes) -> tuple[int, Operation] | None:
+    """Number and operation of such a write of this view; None: it is something else, or malformed."""
+    size, at = len(data), len(head)
+    if not data.startswith(head) or size < at + _ONE.size + _LENGTH.size + _TTL.size:
+        return None
+    number, count, verb, key_size = _ONE.unpack_from(data, at)
+    key_at = at + _ONE.size
+    value_at = key_at + key_size + _LENGTH.size
+    if count != 1 or value_at > size:
+        return None
+    end = value_at + _LENGTH.unpack_from(data, value_at - _LENGTH.size)[0]
+    if end + _TTL.size != size:
+        return None
+    has_argument, ttl_ms = _TTL.unpack_from(data, end)
+    if has_argument or number >= NUMBER_LIMIT or ttl_ms >= NUMBER_LIMIT:
+        return None
+    return number, (verb, data[key_at:value_at - _LENGTH.size], data[value_at:end], None, ttl_ms)
 
 
 @message(2)

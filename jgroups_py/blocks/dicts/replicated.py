@@ -158,19 +158,55 @@ class AwaitedWrite(Write):
 
     def __init__(self) -> None:
         super().__init__()
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self.done: asyncio.Future[None] = self._loop.create_future()
+        self.done: asyncio.Future[None] = self.loop.create_future()
 
     def wake(self) -> None:
         if threading.get_ident() == self._thread:            # the other way writes to a socket
             self._set()
         else:
-            self._loop.call_soon_threadsafe(self._set)
+            self.loop.call_soon_threadsafe(self._set)
 
     def _set(self) -> None:
         if not self.done.done():                             # the task may have been cancelled
             self.done.set_result(None)
+
+
+class OverdueWrites:
+    """Ends writes that tasks wait for for too long: one timer of the event loop for all, since a timer for each costs
+    more than the rest of a write's wake-up. what: of the error."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._until: dict[AwaitedWrite, tuple[float, float]] = {}    # -> (when it is overdue, timeout), in order
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None              # where it is set
+
+    def watch(self, write: AwaitedWrite, timeout: float) -> None:
+        """It may take `timeout` seconds from now on."""
+        until = write.loop.time() + timeout
+        self._until[write] = until, timeout
+        if self._timer is None or until < self._timer.when() or write.loop is not self._loop:
+            self._set(write.loop, until)
+
+    def forget(self, write: AwaitedWrite) -> None:
+        """Nobody waits for it any more."""
+        self._until.pop(write, None)
+
+    def _set(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._loop = loop.call_at(until, self._look, loop), loop
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        now, self._timer = loop.time(), None
+        for write, (until, timeout) in list(self._until.items()):
+            if until <= now:
+                self.forget(write)
+                write.finish(None, WriteTimeoutError(f"{self._what} did not carry out a write within {timeout:g} s"))
+        if self._until:
+            self._set(loop, min(until for until, _ in self._until.values()))
 
 
 class DictHub(Block):
@@ -234,6 +270,7 @@ class ReplicatedDict(MutableMapping[K, V]):
             raise ValueError(f"the dict {name!r} must be made before the channel connects: it misses nothing then")
         self.name = name
         self.timeout = timeout
+        self._overdue = OverdueWrites(f"the dict {name!r}")
         self._keys: DictCodec[K] = codec_of(key)
         self._values: DictCodec[V] = codec_of(value)
         self._merge = None if merge is None else self._merger(merge)
@@ -457,12 +494,11 @@ class ReplicatedDict(MutableMapping[K, V]):
         """Send a write and await that it was carried out."""
         write = AwaitedWrite()
         self.begin(operations, write)
+        self._overdue.watch(write, self.timeout)
         try:
-            async with asyncio.timeout(self.timeout):
-                await write.done
-        except TimeoutError:
-            raise WriteTimeoutError(
-                f"the dict {self.name!r} did not carry out a write within {self.timeout:g} s") from None
+            await write.done
+        finally:
+            self._overdue.forget(write)
         return write.result()
 
     # --- listening --------------------------------------------------------------------------------------------------
@@ -470,6 +506,7 @@ class ReplicatedDict(MutableMapping[K, V]):
     def on_change(self, listener: Callable[[DictChange[K, V]], object]) -> Callable[[DictChange[K, V]], object]:
         """A decorator: call it with every DictChange, in the order of the dict, inside a round of the channel."""
         self._on_change.append(listener)
+        self._core.tells_changes = True
         return listener
 
     def on_conflict(self, listener: Callable[[TakenBack[K, V]], object]) -> Callable[[TakenBack[K, V]], object]:
@@ -501,6 +538,7 @@ class ReplicatedDict(MutableMapping[K, V]):
             assert me is not None, "a member has an address"
             if self._core.me != me:
                 self._core = DictCore(me, self._policy, self._merge)
+                self._core.tells_changes = bool(self._on_change)
             self._core.view_installed(output.view, output.failed)
 
     def _end(self, reason: str) -> None:
