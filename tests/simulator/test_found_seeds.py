@@ -113,6 +113,7 @@ FOUND = (
     ("mqtt", 100759, "Q1: a checker took a message for a shared subscription for one that plain ones had had"),
     ("mqtt", 110192, "Q6: a checker demanded QoS 2 that was begun in a session which a clean start had ended"),
     ("mqtt", 110552, "Q1: a checker demanded again of a session's next node what had come there with the session"),
+    ("mqtt", 200380, "Q6: a checker did not excuse QoS 2 that a late copy did not know of, for shared subscriptions"),
     ("mqtt", 46236, "Q6: a message for a group that a node gave back was given to that node again, and dropped"),
     ("mqtt", 48664, "Q6: the same"),
     ("mqtt-sites", 45104, "Q6: a message for a group was dropped in its own site, though another one had a member"),
