@@ -22,7 +22,7 @@ from tests.documents.markdown import ROOT, blocks, commands, inline_code, pages,
 PROGRAMS = ("jgroups", "python", "pytest", "tox", "./test", "./demo")
 PLACEHOLDER = re.compile(r"\.\.\.|\bX\b|\bNAME\b|\|")
 KNOWN_NEEDS = {"root", "two hosts", "Serf's agent", "a package index", "a minute", "some minutes", "half an hour",
-               "the repository", "Spark's workers", "Aeron's media driver", "mosquitto's clients", "curl"}
+               "the repository", "Spark's workers", "Aeron's media driver", "mosquitto's clients", "curl", "Prometheus"}
 
 
 def named(page: Path) -> Iterator[tuple[str, str]]:
