@@ -134,6 +134,7 @@ def test_every_member_lives_through_a_minute_of_partition_and_merges_then(tmp_pa
             group[name].command("partition A|B,C")
         for name, others in (("A", "A"), ("B", "BC"), ("C", "BC")):
             group[name].view_of(others, since[name])
+        until(lambda: status(urls["A"], "/readyz?members=2") == 503, "the endpoint has a picture of the new view")
         began, counts = time.monotonic(), {name: len(found) for name, found in answers.items()}
         while time.monotonic() - began < PARTITION_SECONDS:
             assert [status(urls[name], "/readyz") for name in "ABC"] == [200] * 3
