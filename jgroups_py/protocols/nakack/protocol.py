@@ -143,8 +143,7 @@ class Nakack(NakSender, DigestSource, MulticastCounts):
                 batch = self.large_multicasts.with_attempt(batch, self.view, self.joined)
             self.note_uncounted(batch)
         first = self.send_window.add(batch)
-        if len(self.members) != 1:                           # alone, it would be sent, and sealed, for nobody
-            self.pass_down(batch.push(MulticastData(self.view, first)))
+        self.pass_down(batch.push(MulticastData(self.view, first)))
         self.pass_up(batch)
         if not self.announcer.fresh and self.config.resend_last_seqno:
             self.set_timer("announce", self.announcer.sent())

@@ -12,7 +12,7 @@ from jgroups_py.model.batch import NO_RELIABILITY
 from jgroups_py.model.events import ExcludedHint, MessagesKnown, MessagesStable
 from jgroups_py.protocols.nakack import Nakack
 from jgroups_py.protocols.nakack.headers import LastSeqno, MulticastData, Retransmission, RetransmitRequest
-from jgroups_py.testing.bench import Bench, InFlight, address, change, multicast, view_of
+from jgroups_py.testing.bench import Bench, InFlight, address, change, multicast
 from tests.unit.protocols.nakack_bench import V1, V2, data, group, lose, member
 
 
@@ -22,17 +22,6 @@ def test_own_multicasts_loop_back_and_are_numbered_from_one() -> None:
     a.down(multicast("A", b"3"))
     assert a.payloads("A") == [b"1", b"2", b"3"]
     assert [header.first for header, _ in a.sent_with(MulticastData)] == [1, 3]
-
-
-def test_alone_in_a_view_a_member_sends_nothing_and_has_its_own_messages_all_the_same() -> None:
-    a = Bench(Nakack())
-    a.down(change(view_of("A")))
-    a.down(multicast("A", b"1", b"2"))
-    assert (a.payloads("A"), a.sent_with(MulticastData)) == ([b"1", b"2"], [])
-    a.down(change(view_of("A", "B", counter=2)))
-    a.down(multicast("A", b"3"))
-    assert a.payloads("A") == [b"1", b"2", b"3"]
-    assert [header.first for header, _ in a.sent_with(MulticastData)] == [1], "numbers begin anew with each view"
 
 
 def test_what_is_sent_before_the_first_view_waits_for_it() -> None:
