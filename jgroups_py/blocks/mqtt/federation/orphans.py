@@ -357,8 +357,9 @@ class Orphans:
                 self._handovers.comes_from(client_id, owner.claim, peer, self._host.name)
                 self._wanted_here(name, client_id, owner.claim, now_ns)
             return
-        if owner is not None and owner.node == self._host.name and owner.claim > claim:
-            return                                       # the table tells the peer (seed 102632)
+        if owner is not None and owner.node == self._host.name and owner.claim > claim and (
+                client_id not in self._handovers.arriving):
+            return                                       # it is here; the table tells the peer (seed 102632)
         if owner is None or owner.node in (peer, name) or owner.node not in self._host.names_up():
             owner = SessionOwner(client_id, peer, claim, False)
         # Else another node has claimed it since, from this peer or because the peer was away when it asked: that node
