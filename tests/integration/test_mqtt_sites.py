@@ -23,7 +23,7 @@ import pytest
 from jgroups_py.cli.demo.mqtt_brokers import BrokerDemoError, BrokerSites, Publisher, Subscriber, row, wait
 from jgroups_py.config.load import stacks_folder
 from tests.integration.members import free_range
-from tests.runtime.mqtt.proxies import Proxy
+from tests.runtime.proxies import Proxy
 
 pytestmark = pytest.mark.real
 

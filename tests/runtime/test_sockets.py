@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import socket
 import sys
-import threading
 from collections.abc import Callable, Iterator
 
 import attrs
@@ -20,6 +19,7 @@ from jgroups_py.runtime.sockets.tcp import TcpMesh, make_hello, parse_hello
 from jgroups_py.runtime.sockets.udp import READS_PER_ROUND, UdpSockets, bound_in_range
 from jgroups_py.wire import SOURCE_OFFSET
 from tests.runtime.helpers import OnLoop, eventually, free_udp_port
+from tests.runtime.proxies import Proxy
 
 pytestmark = pytest.mark.real
 
@@ -254,19 +254,19 @@ def test_bytes_that_are_not_even_a_handshake_are_counted(bench):
 
 def test_frames_pass_a_tcp_proxy(bench):
     b = bench.tcp()
-    with Proxy(b.sockets.physical) as proxy:
+    with Proxy(b.sockets.physical[1]) as proxy:
         a = bench.tcp()
-        bench.send(a, proxy.address, b"through")
+        bench.send(a, ("127.0.0.1", proxy.port), b"through")
         eventually(lambda: b.frames)
     assert b.frames == [(b"through", a.sockets.physical)]
 
 
 def test_both_ways_to_a_peer_may_be_used_at_once(bench):
     b = bench.tcp()
-    with Proxy(b.sockets.physical) as proxy:
+    with Proxy(b.sockets.physical[1]) as proxy:
         a = bench.tcp()
         for _ in range(20):
-            bench.send(a, proxy.address, b"proxy")
+            bench.send(a, ("127.0.0.1", proxy.port), b"proxy")
             bench.send(a, b.sockets.physical, b"direct")
         eventually(lambda: len(b.frames) == 40)
 
@@ -311,47 +311,6 @@ def is_free(where: tuple[str, int]) -> bool:
     except OSError:
         return False
     return True
-
-
-class Proxy:
-    """A TCP proxy to one address, as toxiproxy is one."""
-
-    def __init__(self, to: tuple[str, int]) -> None:
-        self.to = to
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = self.listener.getsockname()
-        self.sockets: list[socket.socket] = [self.listener]
-
-    def __enter__(self) -> Proxy:
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for sock in self.sockets:
-            sock.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                near, _ = self.listener.accept()
-            except OSError:
-                return
-            try:
-                far = socket.create_connection(self.to)
-            except OSError:                                  # the port is not open yet
-                near.close()
-                continue
-            self.sockets += [near, far]
-            for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
-
-    @staticmethod
-    def _pump(source: socket.socket, sink: socket.socket) -> None:
-        try:
-            while data := source.recv(65536):
-                sink.sendall(data)
-        except OSError:
-            pass
 
 
 def test_frames_that_no_connection_took_in_time_are_dropped(bench: Bench, monkeypatch: pytest.MonkeyPatch):

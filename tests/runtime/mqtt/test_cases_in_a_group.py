@@ -21,7 +21,7 @@ from tests.gmqtt.clients import Subscriber, publish, publish_lines
 from tests.runtime.mqtt.federated import GROUP, Node, ask, metrics, nodes, running, until
 from tests.runtime.mqtt.kit import Client
 from tests.runtime.mqtt.processes import BrokerProcess
-from tests.runtime.mqtt.proxies import Proxy
+from tests.runtime.proxies import Proxy
 from tests.unit.blocks.mqtt.filters import FILTERS
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

@@ -5,6 +5,8 @@ import socket
 import struct
 import threading
 from contextlib import suppress
+from types import TracebackType
+from typing import Self
 
 LINGER_RESET = struct.pack("ii", 1, 0)                   # close() sends RST
 
@@ -22,6 +24,14 @@ class Proxy:
         self.port: int = self._listener.getsockname()[1]
         self._sockets: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def cut_off(self, on: bool) -> None:
         """End all connections and take no others, or take them again."""
