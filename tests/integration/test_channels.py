@@ -14,7 +14,7 @@ from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.cli.member import rss_mb
 from tests.integration.members import free_ports, free_range
 from tests.runtime.helpers import PATIENCE_SECONDS, eventually
-from tests.runtime.test_sockets import Proxy
+from tests.runtime.proxies import Proxy
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 STACKS = ("udp", "tcp")
@@ -102,11 +102,11 @@ def test_a_state_larger_than_all_buffers_passes_in_bounded_memory(stack):
 def test_members_behind_tcp_proxies_form_a_group():
     first = free_range(4)
     with ExitStack() as opened:
-        proxies = [opened.enter_context(Proxy(("127.0.0.1", first + number))) for number in range(2)]
-        hosts = ",".join(f"127.0.0.1[{proxy.address[1]}]" for proxy in proxies)
+        proxies = [opened.enter_context(Proxy(first + number)) for number in range(2)]
+        hosts = ",".join(f"127.0.0.1[{proxy.port}]" for proxy in proxies)
         channels = []
         for number, proxy in enumerate(proxies):
-            spec = jg_stack(first + number, proxy.address[1], hosts)
+            spec = jg_stack(first + number, proxy.port, hosts)
             channels.append(opened.enter_context(jg.JChannel(spec, "AB"[number], receiver=Keeper())))
             channels[-1].connect("chat")
         eventually(lambda: len(channels[1].view) == 2)
