@@ -56,6 +56,7 @@ from jgroups_py.blocks.mqtt.federation.wire import (
     PeerEvents,
     PeerFrame,
     PeerHello,
+    PeerReceived,
     PeerWelcome,
     RouteFence,
     SiteServed,
@@ -175,7 +176,7 @@ class FederationCore:
             PeerAck: self._on_ack, InterestChange: self._on_change, InterestTree: self._on_tree,
             InterestDigest: self._on_digest, WantTree: self._on_want_tree, TableExchange: self._on_table,
             RouteFence: self._on_fence, SiteServed: self._on_site_served, OrphanFence: self._on_orphan_fence,
-            CopyAck: self._on_copy_ack,
+            CopyAck: self._on_copy_ack, PeerReceived: self._on_received,
         }
 
     def attach(self, broker: Broker) -> None:
@@ -946,7 +947,10 @@ class FederationCore:
             return
         if peer.owes_ack:
             peer.owes_ack = False
-            self.say(peer.name, PeerAck(peer.in_session, peer.ack_next()))
+            next = peer.ack_next()
+            self.say(peer.name, PeerAck(peer.in_session, next))
+            if next != peer.in_next:
+                self.say(peer.name, PeerReceived(peer.in_session, peer.in_next))
         if peer.undecided and peer.is_awaited and not peer.silent_since_ns and peer.has_undecided():
             self._owes_answer(peer, now_ns)              # its tree (seed 40007)
         if not self._is_ready(peer):
@@ -973,6 +977,13 @@ class FederationCore:
         if peer.stream.acknowledge(frame.next):
             peer.progress_ns = now_ns
         self._room(peer)
+
+    def _on_received(self, peer: FederationPeer, frame: PeerReceived, now_ns: int) -> None:
+        if frame.session == peer.stream.session:
+            if frame.next > peer.stream.next:
+                raise WireError("the peer has events that were never sent")
+            peer.stream.received(frame.next)
+            self._stir()
 
     def _settle(self, token: int, number: int = 1) -> None:
         """Some of those that a token waits for are done."""

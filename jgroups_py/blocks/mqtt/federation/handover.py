@@ -418,7 +418,11 @@ class Handovers:
             return
         self._stay(client_id)
         if owner.node not in self._host.names_up():
-            return                                       # its own word comes when it does
+            # Its own word comes when it does, unless it has ended. That a client uses a session here, which the table
+            # does not say as that node's clock was ahead, those that have an older one must know (seed 110839).
+            if self._is_in_use(client_id):
+                self._own(client_id, False, now_ns)
+            return
         session = broker.take_connection(client_id, now_ns)
         if session is None or owner.clean:
             if session is not None:
@@ -432,6 +436,10 @@ class Handovers:
         offer = SessionOffer(client_id, owner.claim, session.expiry_s, tuple(session.subscriptions.items()),
                              session.last_id)
         self._host.send_event(owner.node, EventKind.OFFER, offer.encode())
+
+    def _is_in_use(self, client_id: str) -> bool:
+        session = self._host.broker.sessions.get(client_id)
+        return session is not None and session.connection is not None
 
     def _stay(self, client_id: str) -> bool:
         """Stop handing over a session: it stays here, and the other node gives up its copy. Returns whether it was
@@ -602,11 +610,16 @@ class Handovers:
             # It was made of a copy, and its former node still was there: what that sends is newer.
             session.in_flight = {}
             session.queue = deque(each for each in session.queue if all(each is not other for other in copied))
-        # A message of a shared subscription went to one node alone, so it is in no other queue.
+        # A message of a shared subscription went to one node alone, so it is in no other queue. What the former node
+        # got late is in what it sends, above its numbers (seed 82101).
+        sent = [each.delivery for each in deliveries if not each.delivery.group]
+        had = {(each.publication.origin, each.publication.number): None for each in sent}
         direct = [each for each in session.queue
-                  if each.group or each.publication.number > seen.get(each.publication.origin, 0)]
+                  if each.group or (each.publication.number > seen.get(each.publication.origin, 0)
+                                    and (each.publication.origin, each.publication.number) not in had)]
         if moved.is_followed:
-            session.late = LateMessages(moved.claim, [each for each in direct if not each.group])    # seed 80982
+            direct_plain = [each for each in direct if not each.group]       # seed 80982
+            session.late = LateMessages(moved.claim, [*sent, *direct_plain])
             self._followed[session.client_id] = now_ns + 2 * KEPT_TIMES * self._patience_ns
         session.pass_ids(moved.last_id)                  # of both, if two are joined (seed 82101)
         if session.connection is None and not session.in_flight:

@@ -4,6 +4,9 @@
        ^                       |
        +----- PeerWelcome -----+    after a break: what the peer does not have is sent again
 
+PeerAck may wait until other nodes have copies of what came. So that the window does not wait too, behind which the
+copies of the other direction may be, PeerReceived says what has come.
+
 A carrier gives frames in order or loses them; a stream asks where the peer stands when it comes back, and when nothing
 was acknowledged for a while. The stream goes on under the peer's name: a pause, an exclusion from the group or a new
 connection end nothing. Every event is in the ledger: accepted = acknowledged + held + dropped (by reason).
@@ -84,10 +87,12 @@ class OutgoingStream:
         self.resend_from = self.resend_until = 0         # ids; 0: nothing is to be sent again
         self.queued_bytes = 0
         self.under_way_bytes = 0
+        self.window_used_bytes = 0                       # of frames that have not come, as far as is known
         self.accepted = 0
         self.total_acknowledged = 0
         self.dropped: Counter[str] = Counter()
         self._settle = settle
+        self._window: deque[tuple[int, int]] = deque()   # those frames: (the id behind their events, bytes)
 
     @property
     def first(self) -> int:
@@ -113,6 +118,7 @@ class OutgoingStream:
 
     def acknowledge(self, next: int) -> int:
         """The peer has all below `next`; how many events that were."""
+        self.received(next)
         number = max(0, min(next - self.first, len(self.under_way)))
         take, size, token, in_row = self.under_way.popleft, 0, 0, 0
         for _ in range(number):
@@ -130,6 +136,12 @@ class OutgoingStream:
         self.under_way_bytes -= size
         self.total_acknowledged += number
         return number
+
+    def received(self, next: int) -> None:
+        """All below `next` has come to the peer."""
+        window = self._window
+        while window and window[0][0] <= next:
+            self.window_used_bytes -= window.popleft()[1]
 
     def drop_oldest(self, most_bytes: int) -> int:
         """Make room: drop queued messages, the oldest first. What is under way stays. Returns how many were dropped."""
@@ -161,7 +173,8 @@ class OutgoingStream:
         found = [*self.under_way, *self.queued]
         self.under_way.clear()
         self.queued.clear()
-        self.queued_bytes = self.under_way_bytes = 0
+        self._window.clear()
+        self.queued_bytes = self.under_way_bytes = self.window_used_bytes = 0
         return found
 
     def accept_again(self, event: PeerEvent) -> None:
@@ -212,7 +225,7 @@ class OutgoingStream:
             for batch in _batches(again, batch_bytes):
                 yield SentEvents(self._frame(number, batch, now_ns), 0, 0, len(batch))
                 number += len(batch)
-        while self.queued and self.under_way_bytes < window_bytes:
+        while self.queued and self.window_used_bytes < window_bytes:
             batch, parts = [], []
             size = taken = messages = 0
             queued, first = self.queued, self.next
@@ -235,6 +248,8 @@ class OutgoingStream:
             self.under_way_bytes += size
             self.next += len(batch)
             if batch:
+                self._window.append((self.next, size))
+                self.window_used_bytes += size
                 frame = encode_frame(PeerEvents(self.session, first, b"".join(parts)))
                 yield SentEvents(frame, len(batch), messages, 0)
 

@@ -265,6 +265,15 @@ class CopyAck(PeerFrame):
     number: int = field(U64)
 
 
+@frame(18)
+class PeerReceived(PeerFrame):
+    """All events of stream `session` below `next` have come. Those that are not acknowledged yet leave the window of
+    their sender, which keeps them."""
+
+    session: int = field(U64)
+    next: int = field(U64)
+
+
 def encode_frame(item: PeerFrame) -> bytes:
     """As bytes."""
     return encode_message(item, bytes((VERSION,)))

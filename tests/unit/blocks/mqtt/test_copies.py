@@ -198,6 +198,22 @@ def test_nodes_that_keep_each_others_sessions_do_not_wait_for_each_other():
     assert not w.sent("A", "copies_late")
 
 
+def test_a_full_window_does_not_wait_for_copies_that_are_behind_another_full_window():
+    """Each node holds its acknowledgement until the other one has its copies, which are behind what the other one has
+    not acknowledged (seed 110887)."""
+    w = world("AB", window_bytes=2_000)
+    for name in "AB":
+        roaming(w, name, f"at {name}").send(SubscribePacket(1, (Subscription("#", 1),)))
+    w.run(0.2)
+    publishers = [w.client(name, f"publisher {name}") for name in "AB"]
+    for number in range(100):
+        for publisher in publishers:
+            publisher.publish("t", b"%d" % number, 1)
+    w.run(0.5)
+    assert [sum(isinstance(each, PubAckPacket) for each in publisher.packets) for publisher in publishers] == [100, 100]
+    assert not w.sent("A", "copies_late") + w.sent("B", "copies_late")
+
+
 def test_a_message_of_qos_2_begins_when_the_copies_know_its_packet_id():
     w = world()
     client = subscribed(w, "A", qos=2)

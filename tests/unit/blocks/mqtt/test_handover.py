@@ -252,6 +252,32 @@ def test_two_halves_keep_one_each_and_the_later_one_stays():
     assert "t" in world.nodes["B"].broker.sessions["sub"].subscriptions
 
 
+def test_a_session_in_use_takes_an_older_one_though_the_table_has_a_node_that_has_ended():
+    """The client goes from D to A, whose clock is ahead, and A ends before D has handed over; meanwhile it has gone on
+    to B, in another part of the group."""
+    world = FederationWorld("ABCD")
+    client = roaming(world, "D")
+    client.subscribe("t", qos=1)
+    world.run(0.2)
+    world.split("ACD", "B")
+    world.run(1)
+    world.nodes["A"].federation.wall_offset_ns += 30 * SECOND
+    client.acks = False
+    world.client("D", "pubD").publish("t", b"before", qos=1)
+    world.run(0.1)
+    hold_back(world, "C", "D", 20)                       # so D waits for its fence
+    client.go(world, "A", 0.1)
+    late = Roaming(world.nodes["B"], "sub", Client.DEFAULT)
+    assert late.go(world, "B", 0.0) is not None
+    world.crash("A")
+    world.run(1)
+    world.heal()
+    world.run(5)
+    assert [name for name in "BCD" if "sub" in world.nodes[name].broker.sessions] == ["B"]
+    assert late.closed is None
+    assert late.payloads() == [b"before"]
+
+
 def hold_back(world: FederationWorld, source: str, dest: str, seconds: float) -> None:
     """What one node sends to another arrives so much later."""
     link = world.nodes[source].handle, world.nodes[dest].handle
@@ -526,6 +552,25 @@ def test_what_comes_late_to_a_session_on_its_way_back_is_not_taken_for_what_the_
     assert client.payloads() == [b"first"]
     world.run(20)
     assert client.payloads() == [], "it comes once"
+
+
+@pytest.mark.parametrize("fence_s", [0.0, 4.0], ids=["moved first", "moved last"])
+def test_what_came_late_to_a_session_comes_once_at_its_next_node(fence_s):
+    """D's message is on its way to A, and to C for another client, when the session moves from A to B and on to C: it
+    comes with the session, by A and B, and directly."""
+    world, client, publisher = roaming_subscriber("ABCD", "t", 2, publisher="D")
+    world.client("C", "other").subscribe("t", qos=2)
+    world.run(0.2)
+    hold_back(world, "D", "A", 6)
+    hold_back(world, "D", "C", 9)
+    publisher.publish("t", b"late", qos=2)
+    assert client.go(world, "B", 4.5).session_present
+    client.cut()
+    world.run(2)                                         # it is at B, by A
+    hold_back(world, "D", "B", fence_s)
+    assert client.go(world, "C", 6.0).session_present
+    world.run(5)
+    assert client.payloads() == [b"late"]
 
 
 def test_what_a_session_had_before_it_came_does_not_follow_it_when_it_has_left():
