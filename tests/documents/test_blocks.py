@@ -90,9 +90,13 @@ def check(block: Block, command: str, shown: list[str] | None, shell: Shell, exa
         assert not wrong, f"{wrong}\n{printed_so_far}"
 
 
+LONG_PAGES = ("find-a-lost-message.md", "recording.md")
+"""On Spark too, but less: half a minute of processor time each."""
+
+
 def as_parameter(page: Path) -> object:
     """A page as a parameter; the one on Spark's jobs takes minutes and runs with the other long tests of Spark."""
-    marks = [pytest.mark.spark] if page.name == "pipeline.md" else []
+    marks = [pytest.mark.spark] if page.name == "pipeline.md" else [pytest.mark.long] * (page.name in LONG_PAGES)
     return pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
 
 

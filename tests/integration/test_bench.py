@@ -77,7 +77,7 @@ def _lives(pid: int) -> bool:
     return subprocess.run(["ps", "-p", str(pid)], capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.parametrize("how", ["kill", "freeze"])
+@pytest.mark.parametrize("how", ["kill", pytest.param("freeze", marks=pytest.mark.long)])
 def test_failover_prints_the_gap_and_nothing_is_lost_at_stock_settings(how):
     found = document("failover", "--members", "2", "--repeat", "1", "--how", how, "--delay", "20ms", "--size", "100")
     assert set(found["gap_s"]) == SPREAD
@@ -86,6 +86,7 @@ def test_failover_prints_the_gap_and_nothing_is_lost_at_stock_settings(how):
     assert 0 < found["gap_before_s"]["max"] < 4.0, "without a failure; on a busy machine it may be the longer one"
 
 
+@pytest.mark.long
 def test_wan_prints_the_ratio_to_a_path_without_delay():
     found = document("wan", "--members", "2", "--seconds", "0.3", "--repeat", "1", "--delay", "10ms", "--size", "1000")
     for name in ("msgs_per_s", "msgs_per_s_without_delay", "ratio"):

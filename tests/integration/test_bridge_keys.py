@@ -146,6 +146,7 @@ def sites(tmp_path: Path) -> Iterator[Sites]:
         yield Sites(tmp_path, stacks)
 
 
+@pytest.mark.long
 def test_an_order_gives_the_bridge_of_two_sites_a_new_key_and_loses_nothing_of_what_is_under_way(sites: Sites) -> None:
     own = {name: new_identity(os.urandom(32), name, site, ROLES.get(name, (MEMBER, RELAY)))
            for site, names in SITES.items() for name in names}

@@ -69,6 +69,7 @@ def test_relays_of_both_sites_are_killed_and_nothing_is_lost_doubled_or_out_of_o
         assert max(incident["longest_gap_s"].values()) < SILENCE_S, incident
 
 
+@pytest.mark.long
 def test_three_sites_replicate_without_kills(text: Path, tmp_path: Path):
     process = demo("--json", "--no-audit", "--no-kill", "--sites", "3", "--members", "2", "--input", str(text),
                    "--rate", "1500", "--out", str(tmp_path / "out"))

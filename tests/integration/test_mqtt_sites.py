@@ -192,6 +192,7 @@ def test_a_broker_that_does_not_start_says_why_at_once(tmp_path: Path):
         brokers.start("nyc1")
 
 
+@pytest.mark.long
 def test_the_demo_loses_nothing(tmp_path: Path):
     done = subprocess.run([sys.executable, "-m", "jgroups_py", "demo", "--mqtt", "--json", "--out", str(tmp_path)],
                           capture_output=True, text=True, timeout=300)

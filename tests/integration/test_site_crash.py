@@ -82,7 +82,9 @@ def last_count(member: Member, name: str) -> int:
     return max((found[name]["next"] for found in reports if name in found), default=0)
 
 
-@pytest.mark.parametrize("sites", ["none", "every", "none sealed"], indirect=True)
+@pytest.mark.parametrize("sites", [
+    "none", pytest.param("every", marks=pytest.mark.long), pytest.param("none sealed", marks=pytest.mark.long),
+], indirect=True)
 def test_all_members_of_a_site_are_killed_under_load_and_nothing_that_they_delivered_is_lost(
     sites: tuple[Group, Group], tmp_path: Path,
 ):
@@ -128,7 +130,7 @@ def test_all_members_of_a_site_are_killed_under_load_and_nothing_that_they_deliv
 
 
 @pytest.mark.parametrize("sites", ["none"], indirect=True)
-@pytest.mark.parametrize("hours", [1, -1])
+@pytest.mark.parametrize("hours", [1, pytest.param(-1, marks=pytest.mark.long)])
 def test_a_wall_clock_that_jumps_while_a_site_is_down_drops_nothing(
     sites: tuple[Group, Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int,
 ):

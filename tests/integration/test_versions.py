@@ -84,8 +84,9 @@ def test_a_shallow_clone_gets_an_error_with_the_remedy(tmp_path: Path, monkeypat
         pinned.fetch(tmp_path)
 
 
-@pytest.mark.parametrize("founder", ["earlier", "this"])
-@pytest.mark.parametrize("stack", ["udp", "tcp"])
+@pytest.mark.parametrize(("stack", "founder"), [
+    ("udp", "this"), ("tcp", "earlier"),
+    pytest.param("udp", "earlier", marks=pytest.mark.long), pytest.param("tcp", "this", marks=pytest.mark.long)])
 def test_members_of_both_commits_are_one_group(stack: str, founder: str, earlier: Path):
     """A, C and E run one commit, B, D and F the other. F joins, C leaves and A is killed, each under load."""
     odd, even = (earlier, None) if founder == "earlier" else (None, earlier)
@@ -146,7 +147,7 @@ def test_members_of_both_commits_answer_for_all(
         understood_all(list(group.members.values()))
 
 
-@pytest.mark.parametrize("first_relay", ["earlier", "this"])
+@pytest.mark.parametrize("first_relay", ["earlier", pytest.param("this", marks=pytest.mark.long)])
 def test_relays_of_both_commits_serve_two_sites_and_take_over_from_each_other(first_relay: str, earlier: Path):
     """Each site has a relay of one commit and a backup of the other, and the sites begin with different ones."""
     port = free_range(20)

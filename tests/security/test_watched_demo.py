@@ -107,8 +107,7 @@ def datagram(frame: bytes) -> bytes | None:
 
 @pytest.mark.parametrize(("lines", "rate", "least_s"), [
     pytest.param(3000, 1000, 5, id="some seconds"),
-    pytest.param(12_000, 200, 60, id="a minute", marks=pytest.mark.skipif(
-        "JGROUPS_WATCH_FULL" not in os.environ, reason="takes two minutes; JGROUPS_WATCH_FULL=1 runs it"))])
+    pytest.param(12_000, 200, 60, id="a minute", marks=pytest.mark.long)])
 def test_who_listens_beside_a_secure_demo_learns_no_payload_no_name_and_no_key(tmp_path, lines, rate, least_s):
     seen = watched(tmp_path, "--secure", lines=lines, rate=rate)
     assert seen.seconds >= least_s
@@ -142,6 +141,7 @@ def secrets_in(path: Path) -> list[tuple[bytes, ...]]:
     return []
 
 
+@pytest.mark.long
 def test_the_search_finds_all_of_it_in_a_demo_without_keys(tmp_path):
     seen = watched(tmp_path, "--no-kill")
     assert seen.result["ok"]

@@ -309,6 +309,7 @@ def test_a_read_modify_write_of_two_members_is_found_and_shrunk_to_two_operation
     assert len([action for action in least.traffic if "operation" in action]) == 2
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_operations_of_a_dict_that_are_atomic_lose_nothing_untold() -> None:
     told: list[object] = []                                  # what a merge took back, as it may

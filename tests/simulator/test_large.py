@@ -10,7 +10,7 @@ from jgroups_py.simulator.checkers import check
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("transport", ["udp", "tcp"])
+@pytest.mark.parametrize("transport", ["udp", pytest.param("tcp", marks=pytest.mark.long)])
 def test_fifty_members_form_one_group_talk_and_lose_their_coordinator(transport: str) -> None:
     world = World(1)
     names = [f"M{number:02}" for number in range(50)]

@@ -108,7 +108,8 @@ def lost(world: World) -> list[Lost]:
             if isinstance(entry, Lost) and (entry.dest_site is not None or entry.site != sites[entry.member])]
 
 
-@pytest.mark.parametrize(("kind", "late"), [(FirstMeeting, "DE"), (ThirdSite, "FG")])
+@pytest.mark.parametrize(("kind", "late"), [
+    (FirstMeeting, "DE"), pytest.param(ThirdSite, "FG", marks=pytest.mark.long)])
 def test_a_relay_by_merge_forwards_what_the_others_multicast_to_a_site_that_comes_late(
     kind: type[Late], late: str,
 ) -> None:

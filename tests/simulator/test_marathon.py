@@ -58,10 +58,12 @@ def test_pieces_cover_every_profile_by_its_share_without_gap_or_overlap() -> Non
     assert found == SHARES
 
 
+@pytest.mark.long
 def test_a_piece_counts_its_seeds_with_two_or_more_sites() -> None:
     assert [marathon.work_off(Piece(profile, 0, 2))["with_sites"] for profile in ("relay", "group")] == [2, 0]
 
 
+@pytest.mark.long
 def test_what_is_done_is_done_after_a_restart_and_a_torn_line_is_not(tmp_path: Path) -> None:
     path = tmp_path / "progress"
     progress = Progress(path)
@@ -72,6 +74,7 @@ def test_what_is_done_is_done_after_a_restart_and_a_torn_line_is_not(tmp_path: P
     assert not Progress(path).has(Piece("relay", 0, 5))
 
 
+@pytest.mark.long
 def test_pieces_need_not_be_cut_as_they_were(tmp_path: Path) -> None:
     progress = Progress(tmp_path / "progress")
     for piece in (Piece("group", 0, 5), Piece("group", 9, 12), Piece("group", 5, 8)):
@@ -81,6 +84,7 @@ def test_pieces_need_not_be_cut_as_they_were(tmp_path: Path) -> None:
     assert not progress.has(Piece("group", 11, 13))
 
 
+@pytest.mark.long
 def test_the_tidied_record_has_the_same_sums_in_fewer_lines(tmp_path: Path) -> None:
     path = tmp_path / "progress"
     progress = Progress(path)
@@ -94,12 +98,14 @@ def test_the_tidied_record_has_the_same_sums_in_fewer_lines(tmp_path: Path) -> N
     assert before[-3].split()[:2] == ["all", "12"]
 
 
+@pytest.mark.long
 def test_what_other_sources_did_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Progress(tmp_path / "progress").add(line_of(Piece("group", 0, 5)))
     monkeypatch.setattr(marathon, "digest_of_sources", lambda profile: f"changed {profile}")
     assert not Progress(tmp_path / "progress").has(Piece("group", 0, 5))
 
 
+@pytest.mark.long
 def test_the_table_adds_up_by_profile_and_in_all(tmp_path: Path) -> None:
     progress = Progress(tmp_path / "progress")
     for piece in (Piece("group", 0, 5), Piece("group", 5, 8), Piece("relay", 0, 1)):

@@ -42,7 +42,7 @@ def test_a_partner_that_left_while_the_leader_was_busy_is_not_merged() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("transport", ["udp", "tcp"])
+@pytest.mark.parametrize("transport", ["udp", pytest.param("tcp", marks=pytest.mark.long)])
 def test_fifty_members_start_at_once_split_into_five_and_unite(transport: str) -> None:
     world = World(1)
     names = [f"member-with-a-long-name-{number:03}" for number in range(50)]

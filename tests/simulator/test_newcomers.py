@@ -41,6 +41,7 @@ class Table(jg.Receiver):
             self.receive(jg.Message(None, line))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_accept_7_a_hundred_newcomers_have_the_others_dict_at_the_same_place() -> None:
     tables: dict[str, Table] = {}

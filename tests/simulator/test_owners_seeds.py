@@ -8,6 +8,7 @@ from jgroups_py.testing.simulation import owners
 BEYOND = 0.06                              # three times what the rates of clocks may differ by
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_clocks_beyond_the_bound_break_a1_and_nothing_that_does_not_lean_on_them() -> None:
     violations = owners.run(21, drift=BEYOND).violations
@@ -16,6 +17,7 @@ def test_clocks_beyond_the_bound_break_a1_and_nothing_that_does_not_lean_on_them
     assert owners.run(21).violations == ()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_without_a_fence_updates_are_lost() -> None:
     violations = owners.run(0, fenced=False).violations

@@ -58,7 +58,7 @@ def test_a_site_whose_last_member_left_does_not_come_back_by_a_hello_that_was_un
             assert statuses(world, "A") == ["UP", "DOWN"], (seed, pause_ms)
 
 
-@pytest.mark.parametrize("planned", [True, False])
+@pytest.mark.parametrize("planned", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_what_a_site_holds_on_disk_survives_any_time_that_it_is_down(planned: bool) -> None:
     """hold_age is 30 s: it counts time in which the site ran."""
     options = {"hold_dir": "/hold", "hold_age": "30s", "forget_after": "60s"}
@@ -83,6 +83,7 @@ def test_what_a_site_holds_on_disk_survives_any_time_that_it_is_down(planned: bo
     assert not check(world.history)
 
 
+@pytest.mark.long
 def test_what_reaches_hold_age_over_several_lives_is_reported_as_lost_at_both_sites() -> None:
     options = {"hold_dir": "/hold", "hold_age": "30s", "forget_after": "60s"}
     world = two_sites(1, **options)
@@ -106,6 +107,7 @@ def test_what_reaches_hold_age_over_several_lives_is_reported_as_lost_at_both_si
     assert not check(world.history)
 
 
+@pytest.mark.long
 def test_a_member_that_was_away_for_long_does_not_send_again_what_its_site_has_settled_meanwhile() -> None:
     """Its disk has messages whose acknowledgement it never received; both sites have forgotten their origin."""
     options = {"hold_dir": "/hold", "hold_age": "30s", "forget_after": "60s"}

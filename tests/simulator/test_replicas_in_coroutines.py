@@ -87,6 +87,7 @@ class Agreement:
         self.answered = sum(writer.answered for writer in writers)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_writes_are_read_and_replicas_agree() -> None:
     answered = entries = 0

@@ -23,7 +23,7 @@ SEEDS = {"group": 80, "relay": 40, "relay-crash": 16, "relay-storm": 12, "split-
          "services-sites": 8,
          "attacker": 8, "attacker-insider": 8, "attacker-exmember": 8, "tokens": 8, "versions": 14}
 """As many as fit into `./test --long`: some five minutes of two cores."""
-FEW = 2
+FEW = 1
 """Of each profile in `./test`."""
 
 
