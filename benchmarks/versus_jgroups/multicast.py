@@ -11,6 +11,7 @@ from benchmarks.versus_jgroups.table import Row
 from benchmarks.versus_jgroups.trials import Groups, arrived, counting, faults, guarded
 
 WAYS = {"one": "one by one", "batch": "in batches"}
+WARMUP_SIZE = 1_000                    # if that is among those of the run
 WARMUP_PART = 2                     # of a trial's messages: its warm-up at the same size
 
 
@@ -57,11 +58,12 @@ def some(groups: Groups, todo: list[Multicast]) -> None:
 
 def warm_up(groups: Groups, children: Sequence[Child], singly: bool = False) -> None:
     """What makes the just-in-time compiler compile: traffic, one sender and all in turn, for `warmup_s`."""
-    size = 1000
+    messages = groups.plan.messages
+    size = WARMUP_SIZE if WARMUP_SIZE in messages else next(iter(messages))
     until = monotonic() + groups.plan.warmup_s
     while monotonic() < until:
         for senders in (children, children[:1]):
-            flood(groups, children, senders, size, groups.plan.messages[size] // WARMUP_PART, singly)
+            flood(groups, children, senders, size, messages[size] // WARMUP_PART, singly)
 
 
 def trial(groups: Groups, kind: Multicast, children: list[Child]) -> None:
