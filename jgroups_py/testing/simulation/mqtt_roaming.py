@@ -88,7 +88,8 @@ FAIR_ROUNDS = 20
 class RoutedMessage:
     """A publication. due: (client, its epoch) -> the node that had the session when the message was routed; groups:
     shared subscription -> its members then; ungranted: those of `due` that match by filters without a SUBACK alone;
-    wanted: the peers that it had to be sent to, or might be; answered_at: the node of the first PUBACK or PUBREC;
+    wanted: the peers that it had to be sent to, or might be; answered_at: the node of the first PUBACK or PUBREC, which
+    came late if nobody was waited for any longer;
     origin: as nodes number it."""
 
     number: int
@@ -104,6 +105,7 @@ class RoutedMessage:
     routed_ns: list[int] = attrs.field(factory=list)
     acknowledged: bool = False
     answered_at: RoamingNode | None = None
+    came_late: bool = False
     origin: tuple[int, int] = (0, 0)
     will: ModelWill | None = None
 
@@ -217,7 +219,7 @@ class RoamingRun(MqttRun):
             return
         if fact.qos == 2 and fact.node not in nodes and fact.answered_at is not fact.node:
             return                                       # its node ended before PUBREC, and a copy knew its packet id
-        if node not in nodes and (fact.will is not None or node.core.counters["copies_late"]):
+        if node not in nodes and (fact.will is not None or fact.came_late or node.core.counters["copies_late"]):
             return                                       # acknowledged to nobody, or when the copies did not answer
         if any(away is fact.node and fact.at_ns <= at_ns for at_ns, away in client.moved_without):
             self.counts["messages of nodes that were away while a session moved"] += 1
@@ -692,7 +694,9 @@ class RoamingNode(MqttNode):
             if will is None or fact.routed or will.is_cancelled:
                 continue
             client = self.clients.roamers[fact.publisher]
-            is_back = client.will is not fact or client.is_accepted      # in time for a delay
+            session = self.broker.sessions.get(fact.publisher)
+            # In time for a delay; perhaps by a CONNECT that had waited here before the client went on (seed 302196).
+            is_back = client.will is not fact or client.is_accepted or (session is not None and session.had_client)
             # A better copy may know of DISCONNECT (seed 48977).
             if will.heir is self and not will.has_left and not (will.delay_ns and is_back) and (
                     now_ns > will.adopted_ns + will.delay_ns + SLACK_NS):
@@ -1194,8 +1198,8 @@ class RoamingClient:
         if filter not in self.ever or fact.topic not in SHARED[filter]:
             raise Broken("Q4", f"{self.session} got {fact.number} about {fact.topic} by {filter}")
         members = [self.run.roamers[name] for name in got]
-        again = sum(each.in_splits + each.adoptions_since(fact) * ((each.epoch, fact.number) in each.uncopied)
-                    for each in members)                 # see may_come (seed 200380)
+        again = sum(each.in_splits * max(1, fact.routed)                     # see may_come (seeds 200380, 304082)
+                    + each.adoptions_since(fact) * ((each.epoch, fact.number) in each.uncopied) for each in members)
         if fact.qos != 1 and sum(got.values()) > fact.routed + again:
             raise Broken("Q6", f"{dict(got)} got {fact.number} of {fact.publisher}, QoS {fact.qos}, by {filter}; it "
                                f"was routed {fact.routed} times")
@@ -1232,8 +1236,9 @@ class RoamingClient:
         if fact.acknowledged:
             return
         fact.acknowledged, fact.answered_at = True, self.at
+        fact.came_late = fact.node.now_ns() - fact.at_ns >= ACK_TIMEOUT_NS
         self.run.counts["publishes acknowledged"] += 1
-        if fact.node is not self.at or fact.node.now_ns() - fact.at_ns >= ACK_TIMEOUT_NS:
+        if fact.node is not self.at or fact.came_late:
             return
         for (name, _), node in fact.due.items():
             peer = fact.node.core.peers.get(node.channel.name)
