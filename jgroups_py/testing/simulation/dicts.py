@@ -78,11 +78,13 @@ class DictRun:
     def check_sum(self, holders: list[DictHolder]) -> None:
         """D4 of a number that all members add to: what running members added, and were not told of, is in it.
 
-        There is no more in it, unless a member crashed that had added, or a second offer brought back what was told.
+        There is no more in it, unless a member crashed that had added, or a second offer, or the copy of a third part,
+        brought back what was told.
         """
         added = sum(holder.added for holder in holders)
         found = max((int(holder.core.get(SUM) or b"0") for holder in holders if holder.core is not None), default=0)
-        exact = all(core in [holder.core for holder in holders] and core.counters["merged"] <= 1 for core in self.cores)
+        exact = not any(holder.was_replaced_since for holder in holders) and all(
+            core in [holder.core for holder in holders] and core.counters["merged"] <= 1 for core in self.cores)
         if found < added or (found > added and exact):
             raise Broken("D4", f"{found} in {SUM!r}, to which members added {added} that were not told as taken back")
 
@@ -116,6 +118,7 @@ class DictHolder(jg.Receiver):
         self.told: dict[bytes, None] = {}
         self.written = 0
         self.added = 0                               # to SUM, answered and not told as taken back
+        self.was_told_of_sum = self.was_replaced_since = False       # its copy, since then
         self.alarm = Alarm(channel, self.now_ns, self.wake)
         channel.receiver = self
 
@@ -182,7 +185,9 @@ class DictHolder(jg.Receiver):
             elif isinstance(output, Conflict):
                 self.told[output.key] = None
                 self.added -= output.verb == INCREMENT
+                self.was_told_of_sum |= output.verb == INCREMENT
             elif isinstance(output, Reloaded):
+                self.was_replaced_since |= self.was_told_of_sum      # what is told with it comes behind it
                 self.run.counts["copies replaced"] += 1
         self.alarm.set(core.next_deadline_ns)
 
