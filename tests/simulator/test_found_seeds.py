@@ -144,6 +144,7 @@ FOUND = (
     ("order-sites", 60055, "F: (checker) what RELAY numbers, and what it does not, were one stream of NO_TOTAL_ORDER"),
     ("dict", 60030, "D4: a member cut off before a copy came began with nothing, and was not told of its writes"),
     ("dict", 80030, "D4: a merger dropped what a member had written that was away, and it was not told when it came"),
+    ("order", 601296, "O1: a member that awaited a state delivered the rest of a view out of its order"),
     ("dict", 601941, "D4: (checker) a third part's copy brought back what the second one's had taken back"),
     ("dict", 80033, "D4: (checker) a merge brought back what had been told as taken back by the one before"),
     ("cache-split", 60091, "N3: a site that knew one half of another one missed the notices of the other half"),

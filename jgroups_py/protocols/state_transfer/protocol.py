@@ -13,8 +13,9 @@ The state is sent as reliable unicasts (StatePartHeader) as far as the requester
 `window` bytes are under way, and no member keeps a whole state. Unicasts are not kept back, since they have no order
 relative to multicasts; those that arrive after StateBegin wait in the channel like all other messages.
 
-Views: a cut is valid only in its view. If the view changes before the cut is reached, the multicasts kept back are
-delivered (they belong to the old view) and the requester sends a new request. While the state arrives, a view change
+Views: a cut is valid only in its view, and not in the rest of it, which TOTAL places at the end in the order of each
+part of the group. If the view changes before the cut is reached, the multicasts kept back are delivered (they belong
+to the old view) and the requester sends a new request. While the state arrives, a view change
 matters only if the provider is not in the new view: then the next member gets a request, and StateBegin comes again. A
 provider refuses if it cannot catch up or is itself getting a state; the requester then tries the other members, in
 rounds, until nothing has arrived for the timeout.
@@ -28,7 +29,7 @@ from jgroups_py.model.address import Address
 from jgroups_py.model.batch import NO_FC, NO_RELAY, NO_RELIABILITY, NO_TOTAL_ORDER, Batch, Header
 from jgroups_py.model.counters import counter, declare, drop
 from jgroups_py.model.events import Disconnect, GetState, Left, OutputInOrder, StateBusy, StateChunk, ViewChange
-from jgroups_py.model.outputs import ProvideState, StateBegin, StateEnd, StatePart
+from jgroups_py.model.outputs import OrderUncertain, ProvideState, StateBegin, StateEnd, StatePart
 from jgroups_py.model.ports import MulticastOrder
 from jgroups_py.model.view import View
 from jgroups_py.protocols.state_transfer.config import StateTransferConfig
@@ -137,6 +138,16 @@ class StateTransfer(Protocol):
             return None
         self.deliver(batch.cut(0, number))
         return batch.cut(number, batch.count)
+
+    @on(OutputInOrder)
+    def on_uncertain_order(self, event: OutputInOrder) -> None:
+        """TOTAL places the rest of a view, each part of a group that splits in its own order: a position of another
+        member is none in that. The view ends with it, and the next one gets a request (seed 601296 of order)."""
+        transfer = self.transfer
+        if isinstance(event.output, OrderUncertain) and transfer is not None and transfer.keeps_back:
+            for batch in transfer.release():
+                self.deliver(batch)
+            transfer.phase, transfer.provider = Phase.WAITING, None
 
     @on(ViewChange)
     def on_view_change(self, event: ViewChange) -> None:

@@ -21,6 +21,7 @@ from jgroups_py.protocols.state_transfer import (
 )
 from jgroups_py.protocols.state_transfer.transfers import Position
 from jgroups_py.protocols.total import Total
+from jgroups_py.protocols.total.headers import Tickets
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.testing.bench import InFlight, address, change, multicast, unicast, view_of
 from tests.unit.protocols.state_apps import V1, App, Apps, Loop, apps, get_state
@@ -370,3 +371,23 @@ def test_what_is_numbered_has_its_place_in_a_state_though_its_sender_needs_no_or
     group.run(200)
     assert group["C"].ends == [""]
     assert sorted(group["C"].log) == sorted(group["D"].log) == [b"free", b"numbered"]
+
+
+def test_the_rest_of_a_view_keeps_its_order_while_a_state_is_awaited() -> None:
+    """C hears no order any more, and knows up to where A has delivered: that is no position in C's own order."""
+    group = OrderedApps("ABC")
+    V = view_of("A", "B", "C")
+    group.see(V)
+    group["A"].slow = True
+    group.delays_of = lambda sent: () if sent.dest == "C" and sent.has(Tickets) else (1.0,)
+    group["C"].down(multicast("C", b"c1"))
+    group["B"].down(multicast("B", b"b1"))
+    group.run(5)
+    assert sorted(group["A"].log) == [b"b1", b"c1"]
+    assert group["C"].log == []
+    get_state(group, "C", "A")
+    group["C"].down(multicast("C", b"c2"))
+    group.run(1.5)                                             # before A has c2
+    group.run(5)
+    group["C"].up(change(view_of("C", counter=2), V))
+    assert group["C"].log == [b"c1", b"c2", b"b1"], "the own messages first, as C goes on alone"
