@@ -126,6 +126,11 @@ class StateTransfer(Protocol):
                                  "arrived before the state")
         return self.begin_if_reached(transfer) if transfer.phase is Phase.CATCHING_UP else None
 
+    def deliver_kept(self, transfer: RequestedState) -> None:
+        """Deliver all that is kept back."""
+        for batch in transfer.release():
+            self.deliver(batch)
+
     def deliver_below(self, transfer: RequestedState, batch: Batch) -> Batch | None:
         """Deliver the part of a batch that the state will contain; returns the rest, None if there is none."""
         is_ordered = self.is_ordered(batch.flags)
@@ -145,16 +150,14 @@ class StateTransfer(Protocol):
         member is none in that. The view ends with it, and the next one gets a request (seed 601296 of order)."""
         transfer = self.transfer
         if isinstance(event.output, OrderUncertain) and transfer is not None and transfer.keeps_back:
-            for batch in transfer.release():
-                self.deliver(batch)
+            self.deliver_kept(transfer)
             transfer.phase, transfer.provider = Phase.WAITING, None
 
     @on(ViewChange)
     def on_view_change(self, event: ViewChange) -> None:
         transfer = self.transfer
         if transfer is not None and transfer.keeps_back:
-            for batch in transfer.release():           # they belong to the view that ends (virtual synchrony)
-                self.deliver(batch)
+            self.deliver_kept(transfer)                # it belongs to the view that ends (virtual synchrony)
         self.view, self.view_raw = event.view, event.view.id.raw
         self.position = Position()
         for number in [number for number, state in self.provided.items() if state.requester not in event.view]:
@@ -201,8 +204,7 @@ class StateTransfer(Protocol):
 
     def wait_for_next_round(self, transfer: RequestedState) -> None:
         """All members refused: until they get requests again, messages are delivered as they arrive."""
-        for batch in transfer.release():
-            self.deliver(batch)
+        self.deliver_kept(transfer)
         transfer.phase = Phase.WAITING
         self.set_timer("next_round", self.config.retry_interval_ns)
 
@@ -256,8 +258,7 @@ class StateTransfer(Protocol):
         assert transfer.provider is not None, "the cut came from a provider"
         transfer.phase, transfer.received = Phase.RECEIVING, 0
         self.pass_up(OutputInOrder(StateBegin()))
-        for batch in transfer.release():
-            self.deliver(batch)
+        self.deliver_kept(transfer)
         transfer.stop = self.config.window_bytes
         self.send_reliably(StateWindowHeader(transfer.attempt, transfer.stop), transfer.provider)
 
@@ -332,8 +333,7 @@ class StateTransfer(Protocol):
         self.cancel_timer("next_round")
         self.pass_up(OutputInOrder(StateEnd(error)))
         if transfer is not None:
-            for batch in transfer.release():
-                self.deliver(batch)
+            self.deliver_kept(transfer)
 
     # --- as a provider ----------------------------------------------------------------------------------------------
 

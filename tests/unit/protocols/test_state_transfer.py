@@ -387,7 +387,6 @@ def test_the_rest_of_a_view_keeps_its_order_while_a_state_is_awaited() -> None:
     assert group["C"].log == []
     get_state(group, "C", "A")
     group["C"].down(multicast("C", b"c2"))
-    group.run(1.5)                                             # before A has c2
-    group.run(5)
+    group.run(6.5)
     group["C"].up(change(view_of("C", counter=2), V))
     assert group["C"].log == [b"c1", b"c2", b"b1"], "the own messages first, as C goes on alone"

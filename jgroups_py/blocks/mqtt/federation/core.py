@@ -827,9 +827,8 @@ class FederationCore:
             if now_ns - peer.hello_ns >= self._retry_ns // LOOKS_PER_RETRY:
                 self._hello(peer, now_ns)
             return
-        if not stream.first <= frame.next <= stream.next:
-            if frame.next > stream.next:
-                raise WireError("the peer has events that were never sent")
+        stream.check(frame.next)
+        if frame.next < stream.first:
             return                                       # an answer from before its last acknowledgement
         peer.incarnation = frame.incarnation
         peer.is_welcomed, peer.is_cut = True, False
@@ -972,16 +971,14 @@ class FederationCore:
     def _on_ack(self, peer: FederationPeer, frame: PeerAck, now_ns: int) -> None:
         if frame.session != peer.stream.session:
             return
-        if frame.next > peer.stream.next:
-            raise WireError("the peer has events that were never sent")
+        peer.stream.check(frame.next)
         if peer.stream.acknowledge(frame.next):
             peer.progress_ns = now_ns
         self._room(peer)
 
     def _on_received(self, peer: FederationPeer, frame: PeerReceived, now_ns: int) -> None:
         if frame.session == peer.stream.session:
-            if frame.next > peer.stream.next:
-                raise WireError("the peer has events that were never sent")
+            peer.stream.check(frame.next)
             peer.stream.received(frame.next)
             self._stir()
 

@@ -26,6 +26,7 @@ from jgroups_py.blocks.mqtt.federation.wire import (
     event_bytes,
     message_event_bytes,
 )
+from jgroups_py.model.errors import WireError
 
 OVERHEAD_BYTES = 100
 """What an event costs in memory besides its bytes."""
@@ -136,6 +137,11 @@ class OutgoingStream:
         self.under_way_bytes -= size
         self.total_acknowledged += number
         return number
+
+    def check(self, next: int) -> None:
+        """Raises WireError if the peer says that it has an event which was never sent."""
+        if next > self.next:
+            raise WireError("the peer has events that were never sent")
 
     def received(self, next: int) -> None:
         """All below `next` has come to the peer."""

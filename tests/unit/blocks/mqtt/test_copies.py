@@ -179,16 +179,18 @@ def test_nobody_waits_longer_than_the_timeout_for_what_is_sent_on():
     assert not w.nodes["D"].federation.peers["A"].stream.held, "D's stream to A goes on"
 
 
+def publishers_of_all(w: FederationWorld) -> list[Client]:
+    """A publisher at each node, where a client gets all messages too."""
+    for name in w.nodes:
+        roaming(w, name, f"at {name}").send(SubscribePacket(1, (Subscription("#", 1),)))
+    w.run(0.2)
+    return [w.client(name, f"publisher {name}") for name in w.nodes]
+
+
 def test_nodes_that_keep_each_others_sessions_do_not_wait_for_each_other():
     """PeerAck waits for copies: with that alone each would wait for the other's, up to `ack_timeout_s`."""
     w = world("AB")
-    clients = []
-    for name in "AB":
-        client = roaming(w, name, f"at {name}")
-        client.send(SubscribePacket(1, (Subscription("#", 1),)))
-        clients.append(client)
-    w.run(0.2)
-    publishers = [w.client(name, f"publisher {name}") for name in "AB"]
+    publishers = publishers_of_all(w)
     for number in range(50):
         for publisher in publishers:
             publisher.publish("t", b"%d" % number, 1)
@@ -202,10 +204,7 @@ def test_a_full_window_does_not_wait_for_copies_that_are_behind_another_full_win
     """Each node holds its acknowledgement until the other one has its copies, which are behind what the other one has
     not acknowledged (seed 110887)."""
     w = world("AB", window_bytes=2_000)
-    for name in "AB":
-        roaming(w, name, f"at {name}").send(SubscribePacket(1, (Subscription("#", 1),)))
-    w.run(0.2)
-    publishers = [w.client(name, f"publisher {name}") for name in "AB"]
+    publishers = publishers_of_all(w)
     for number in range(100):
         for publisher in publishers:
             publisher.publish("t", b"%d" % number, 1)
