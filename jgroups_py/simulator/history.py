@@ -215,6 +215,13 @@ class MembershipChange(HistoryEntry):
 
 
 @attrs.frozen(eq=False)
+class ReportedGone(HistoryEntry):
+    """`member` is certain that the process of `gone` has ended (MemberGone)."""
+
+    gone: Address
+
+
+@attrs.frozen(eq=False)
 class InterestDeclared(HistoryEntry):
     """From here on `member` is subscribed to these topics."""
 
@@ -361,6 +368,8 @@ class History:
                 evidence = f" ({'; '.join(map(str, accusations))})" if accusations else ""
                 number = f"incarnation {subject.incarnation}"
                 return f"{self.name(member)} hears: {subject.name} {change}, {number}{evidence}"
+            case ReportedGone(_, member, gone):
+                return f"{self.name(member)} is certain that the process of {self.name(gone)} has ended"
             case InterestDeclared(_, member, interest):
                 return f"{self.name(member)} wants topics: {str(interest) or 'none'}"
             case Unreached(_, member, dest):

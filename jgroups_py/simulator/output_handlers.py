@@ -257,7 +257,7 @@ class OutputHandlers:
             self.world.now_ns, process.me, output.change, output.member, output.accusations))
 
     def _gone(self, process: Process, output: MemberGone) -> None:
-        """For building blocks only."""
+        self.world.history.add(h.ReportedGone(self.world.now_ns, process.me, output.member))
 
     def _durability(self, process: Process, output: HoldDurability) -> None:
         self.world.remark(f"{process.incarnation} writes what it holds to disk again" if not output.reason else

@@ -82,6 +82,10 @@ class HistoryWriter:
         """It has left, as it requested."""
         self.history.add(h.MemberLeft(self.tick(), self.addresses[name], "left"))
 
+    def gone(self, name: str, other: str) -> None:
+        """It is certain that the process of another one has ended."""
+        self.history.add(h.ReportedGone(self.tick(), self.addresses[name], self.addresses[other]))
+
     def heal(self) -> None:
         self.history.add(h.Healed(self.tick()))
 

@@ -43,6 +43,16 @@ def test_a_split_and_merge_breaks_nothing() -> None:
     assert check(writer.history) == []
 
 
+def test_who_has_crashed_or_left_may_be_called_gone() -> None:
+    writer = HistoryWriter()
+    writer.group(1, "ABC")
+    writer.crash("B")
+    writer.gone("A", "B")
+    writer.leave("C")
+    writer.gone("A", "C")
+    assert check(writer.history) == []
+
+
 def test_unreliable_messages_may_be_lost_and_come_twice_and_oob_ones_overtake() -> None:
     writer = HistoryWriter()
     writer.group(1, "AB")
@@ -300,9 +310,16 @@ def a_leave_never_ends(writer: HistoryWriter) -> None:
     writer.end("A")
 
 
+def called_gone_while_it_runs(writer: HistoryWriter) -> None:
+    writer.group(1, "AB")
+    writer.gone("A", "B")
+    writer.crash("B")
+
+
 PLANTED = [
     ("M1", not_in_its_view), ("M2", view_goes_back), ("M3", delivery_before_the_first_view),
-    ("M3", send_before_the_first_view), ("M4", same_id_other_order), ("S1", message_from_nowhere),
+    ("M3", send_before_the_first_view), ("M4", same_id_other_order),
+    ("M5", called_gone_while_it_runs), ("S1", message_from_nowhere),
     ("S1", delivered_before_it_was_sent), ("S1", wrong_sender), ("S1", unicast_to_somebody_else),
     ("S2", delivered_twice), ("S4", delivered_in_two_views), ("S5", survivor_lacks_a_message),
     ("S7", survivor_came_another_way), ("S8", merge_names_a_wrong_subgroup), ("S8", merge_that_is_no_merge_view),

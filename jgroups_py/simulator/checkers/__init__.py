@@ -30,6 +30,7 @@ Checker = Callable[[Facts], Iterable[Violation]]
 
 CHECKERS: dict[str, Checker] = {
     "M1": views.self_inclusion, "M2": views.monotone_views, "M3": views.initial_view, "M4": views.view_agreement,
+    "M5": views.certain_ends,
     "S1": messages.integrity, "S2": messages.no_duplicates, "S4": messages.same_view,
     "S5": messages.virtual_synchrony, "S7": views.successors, "S8": views.merges,
     "S9": divergence.divergence, "F": messages.reliable_fifo,

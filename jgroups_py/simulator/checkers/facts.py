@@ -104,6 +104,7 @@ class Facts:
         self.awaited: list[h.Awaited] = []
         self.receipts: list[h.Receipted] = []
         self.membership_changes: list[h.MembershipChange] = []
+        self.gone_too_early: list[h.ReportedGone] = []               # reports of the end of a process that still ran
         self.global_installs: list[h.GlobalInstall] = []
         self.ordered: dict[Stream, list[SentMessage]] = {}           # stream -> its messages, from number 1
         self.order: Any = None                                       # what order.py made of it
@@ -176,6 +177,9 @@ class Facts:
                 self.awaited.append(entry)
             case h.MembershipChange():
                 self.membership_changes.append(entry)
+            case h.ReportedGone():
+                if entry.gone in self._running.get(self.site(entry.gone), ()):
+                    self.gone_too_early.append(entry)
             case h.Receipted():
                 self.receipts.append(entry)
             case h.Healed(at_ns):

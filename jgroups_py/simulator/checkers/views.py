@@ -1,4 +1,4 @@
-"""M1 to M4, S7, S8: the guarantees of views."""
+"""M1 to M5, S7, S8: the guarantees of views, and of reports that a member is gone."""
 from __future__ import annotations
 
 import itertools
@@ -48,6 +48,13 @@ def view_agreement(facts: Facts) -> Iterator[Violation]:
         if agreed.members != view.members:
             yield Violation("M4", f"{facts.name(install.member)} installed {facts.history.view(view)}, but "
                             f"{facts.name(first)} installed {facts.history.view(agreed)}", install.at_ns)
+
+
+def certain_ends(facts: Facts) -> Iterator[Violation]:
+    """M5: p is certain that the process of q has ended (MemberGone) implies that it has."""
+    for report in facts.gone_too_early:
+        yield Violation("M5", f"{facts.name(report.member)} was certain that the process of {facts.name(report.gone)} "
+                        "had ended, which ran", report.at_ns)
 
 
 def successors(facts: Facts) -> Iterator[Violation]:

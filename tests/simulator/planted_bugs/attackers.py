@@ -14,6 +14,7 @@ from jgroups_py.protocols.encrypt.ciphers import FrameWriter
 from jgroups_py.protocols.encrypt.headers import Handshake
 from jgroups_py.protocols.encrypt.protocol import Encrypt
 from jgroups_py.protocols.encrypt.senders import SealedSender, Senders, Unproven
+from jgroups_py.protocols.fd_sock.protocol import FdSock
 from jgroups_py.protocols.gms.headers import InstallHeader, ViewKey
 from jgroups_py.protocols.gms.protocol import Gms
 from jgroups_py.protocols.transport.protocol import Transport
@@ -25,7 +26,7 @@ from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
 key_of, view_key_chosen, use_keyring = Encrypt.key_of, Encrypt.view_key_chosen, Encrypt.use_keyring
 open_frame, decoded, keyring_read = Encrypt.open, Transport.decoded, Encrypt.keyring_read
-opened, made = Cipher.open, Cipher.__init__
+opened, made, start = Cipher.open, Cipher.__init__, FdSock.start
 
 
 def nobody_owns(self: Auth, address: Address, identity: Identity) -> str:
@@ -97,6 +98,13 @@ def shown(self: GroupKey) -> str:
     return f"GroupKey({self.secret!r})"
 
 
+
+def links_prove(self: FdSock) -> None:
+    """What a link shows is believed as it is without ENCRYPT."""
+    start(self)
+    self.links_prove = True
+
+
 def logged(self: Encrypt, event: KeyringRead) -> None:
     """The log says with which key a member seals."""
     keyring_read(self, event)
@@ -141,6 +149,8 @@ ATTACKER_SAFEGUARDS = (
               (Patch(Senders, "expect", without_bound),), "attacker-insider", "K11"),
     Safeguard("places are learnt from frames that open", "transport", "from any frame",
               (Patch(Transport, "decoded", learnt_before),), "attacker", "K2"),
+    Safeguard("links of FD_SOCK prove nothing under ENCRYPT", "FD_SOCK", "a refused link proves the end of a process",
+              (Patch(FdSock, "start", links_prove),), "attacker", "M5"),
     Safeguard("keys are not shown", "sealing", "`repr` of a key has its bytes",
               (Patch(GroupKey, "__repr__", shown),), "attacker", "K14"),
     Safeguard("keys are not logged", "ENCRYPT", "the log names the bytes of a new key",

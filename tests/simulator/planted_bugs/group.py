@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from jgroups_py.model.events import Filled, Frozen
+from jgroups_py.protocols.fd_sock.protocol import FdSock
 from jgroups_py.protocols.frag import Frag
 from jgroups_py.protocols.gms import protocol as gms_module
 from jgroups_py.protocols.gms.flush import Flush
@@ -49,7 +50,11 @@ def misses_nothing(agreed: Any, mine: Any, me: Any) -> dict[Any, int]:
     return {}
 
 
-view_changed = UnicastPeers.on_view_change
+view_changed, suspect = UnicastPeers.on_view_change, FdSock.suspect
+
+
+def no_answer_is_an_end(self: FdSock, member: Any, certain: bool) -> None:
+    suspect(self, member, True)
 
 
 def fresh_connections(self: UnicastPeers, event: Any) -> None:
@@ -75,6 +80,8 @@ GROUP_SAFEGUARDS = (
     guard("all acknowledge a view before it is installed", "GMS", "the first acknowledgement is enough", Flush, "ack",
           one_is_enough, "S5"),
     guard("suspicions", "GMS", "reports of failure detectors are ignored", ViewProposer, "on_suspect", nothing, "L"),
+    guard("no answer proves nothing", "FD_SOCK", "a link that is not answered in time proves an end", FdSock,
+          "suspect", no_answer_is_an_end, "M5"),
     guard("merging", "GMS", "groups are never merged", MergeCoordinator, "on_merge_needed", nothing, "L"),
     Safeguard("the attempt that is delivered counts", "FRAG", "so does what was given up of a message begun again",
               (Patch(Frag, "with_attempt", as_it_is),), "order", "S9"),
