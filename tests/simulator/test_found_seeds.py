@@ -147,6 +147,7 @@ FOUND = (
     ("order", 601296, "O1: a member that awaited a state delivered the rest of a view out of its order"),
     ("dict", 601941, "D4: (checker) a third part's copy brought back what the second one's had taken back"),
     ("dict", 80033, "D4: (checker) a merge brought back what had been told as taken back by the one before"),
+    ("services", 700286, "L: (profile) a stream that began late outlived the wait for rest"),
     ("cache-split", 60091, "N3: a site that knew one half of another one missed the notices of the other half"),
 )
 """Profile, seed, what it found. A seed shows its bug in the plan that it drew then: should plans change, replace it."""

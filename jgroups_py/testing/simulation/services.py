@@ -53,6 +53,7 @@ LAGS = (0.01, 0.5, 5.0)                    # of the receiver, s
 SLOW_SHARE = 0.1                           # of the operations send a message that receivers handle slowly
 BURST = (1, 1, 2, 5, 30)                   # calls at a time
 ITEMS = (0, 1, 63, 64, 65, 200, 5000)      # of a stream
+LONGEST_S = 35.0                           # that a reader goes on: what began late ends while the run waits for rest
 REFUSED = (NoMemberError, NoMethodError, NoServiceError, OverloadedError, ArgumentsError)
 SITE_WITHOUT = ("NYC", "SFO", "", "", "")  # of a seed: the site whose members serve nothing
 TWICE = 2                                  # attempts that show that a call was tried again
@@ -379,6 +380,8 @@ class ServicesMember:
         run.calls += 1
         number, got = run.calls, 0
         lag, enough = rng.choice((0.0, 0.0, 0.1)), rng.choice((10 ** 9, 10 ** 9, 0, 1, 64, 100))
+        clock = asyncio.get_running_loop().time
+        until = clock() + LONGEST_S
         stream = stub.items(number, count, delay, how) if how else stub.items(number, count, delay)
         ended: ChannelError | None = None
         try:
@@ -386,7 +389,7 @@ class ServicesMember:
                 if item != (number, got):
                     self.breaks("C3", f"stream {number}: item {item} where {got} is next")
                 got += 1
-                if got > enough:
+                if got > enough or clock() > until:
                     run.counts["streams given up"] += 1
                     return
                 if lag and got % 64 == 0:
