@@ -417,12 +417,14 @@ class Handovers:
             self._proceed_without_those_away(client_id, arriving, now_ns)
             return
         self._stay(client_id)
-        if owner.node not in self._host.names_up():
-            # Its own word comes when it does, unless it has ended. That a client uses a session here, which the table
-            # does not say as that node's clock was ahead, those that have an older one must know (seed 110839).
-            if self._is_in_use(client_id):
-                self._own(client_id, False, now_ns)
+        if self._is_in_use(client_id) and not self._host.is_present(owner.node, owner.life):
+            # The table does not say that a client uses a session here, as that node's clock was ahead, and it has ended
+            # or is out of reach. Those that have an older session must know (seed 110839); a later process of that
+            # node has no use for this one.
+            self._own(client_id, False, now_ns)
             return
+        if owner.node not in self._host.names_up():
+            return                                           # its own word comes when it does, unless it has ended
         session = broker.take_connection(client_id, now_ns)
         if session is None or owner.clean:
             if session is not None:

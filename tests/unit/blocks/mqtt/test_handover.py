@@ -252,7 +252,8 @@ def test_two_halves_keep_one_each_and_the_later_one_stays():
     assert "t" in world.nodes["B"].broker.sessions["sub"].subscriptions
 
 
-def test_a_session_in_use_takes_an_older_one_though_the_table_has_a_node_that_has_ended():
+@pytest.mark.parametrize("back", [False, True], ids=["gone", "started again"])
+def test_a_session_in_use_takes_an_older_one_though_the_table_has_a_node_that_has_ended(back):
     """The client goes from D to A, whose clock is ahead, and A ends before D has handed over; meanwhile it has gone on
     to B, in another part of the group."""
     world = FederationWorld("ABCD")
@@ -271,9 +272,13 @@ def test_a_session_in_use_takes_an_older_one_though_the_table_has_a_node_that_ha
     assert late.go(world, "B", 0.0) is not None
     world.crash("A")
     world.run(1)
+    if back:
+        world.start("A")
+        world.run(1)
     world.heal()
     world.run(5)
-    assert [name for name in "BCD" if "sub" in world.nodes[name].broker.sessions] == ["B"]
+    running = "ABCD" if back else "BCD"
+    assert [name for name in running if "sub" in world.nodes[name].broker.sessions] == ["B"]
     assert late.closed is None
     assert late.payloads() == [b"before"]
 
