@@ -23,7 +23,7 @@ from jgroups_py.model.outputs import (
     StateAdvised,
     ViewInstalled,
 )
-from jgroups_py.model.ports import ViewSource
+from jgroups_py.model.ports import NamesAsked, ViewSource
 from jgroups_py.model.units import seconds
 from jgroups_py.model.view import GlobalView, View
 from jgroups_py.node.node import Node
@@ -185,9 +185,11 @@ class Session(Connection):
         """Inside a round: report it if this founder is still alone. Where the members of two hosts cannot find each
         other, this is the one thing that either of them can notice."""
         node = self.host.node
-        view = None if node is None else node.local.find(ViewSource).current_view()
+        if node is None:
+            return
+        view, asked = node.local.find(ViewSource).current_view(), node.local.find(NamesAsked)
         if view is not None and view.id.counter == 1:
-            self.inbox.put([MemberAlone(why_alone(self._spec))])
+            self.inbox.put([MemberAlone(why_alone(self._spec, () if asked is None else asked.unknown_names()))])
 
     def _application_exits(self, reason: str) -> None:
         """A callback raised SystemExit or KeyboardInterrupt: leave the group, deliver nothing more. From any thread."""

@@ -6,19 +6,26 @@ import ipaddress
 from jgroups_py.config.spec import StackSpec
 
 
-def why_alone(spec: StackSpec) -> str:
-    """What in the configuration keeps a member from finding others, or from being found, and what to set.
+def why_alone(spec: StackSpec, unknown: tuple[str, ...] = ()) -> str:
+    """What keeps a member from finding others, or from being found, and what to set.
 
-    The first that applies: an address on loopback, multicasts that leave no host, a list of hosts without another one.
+    unknown: names of its discovery for which no address has been found.
+
+    The first that applies: names without an address, an address on loopback, multicasts that leave no host, a list of
+    hosts without another one.
     """
+    ping, tcpping, dns_ping, kube_ping, file_ping = (
+        spec.config_of(name) for name in ("PING", "TCPPING", "DNS_PING", "KUBE_PING", "FILE_PING"))
+    if unknown and (tcpping is not None or dns_ping is not None):
+        where = "dns_query" if dns_ping is not None else "initial_hosts"
+        return (f"no address is known for {', '.join(unknown)} ({where}): check what the name server, or /etc/hosts, "
+                "answers on this host, also for members that are not ready yet")
     transport = spec.layers[0].config
     bind_addr = str(getattr(transport, "bind_addr", ""))
     if is_loopback(bind_addr):
         by_multicasts = spec.config_of("PING") is not None and getattr(transport, "ip_mcast", False)
         return (f"bind_addr is {bind_addr}, so only members on this host can find it; for several hosts: "
                 f"bind_addr=site_local, or an address of this host{' and ip_ttl=1' if by_multicasts else ''}")
-    ping, tcpping, dns_ping, kube_ping, file_ping = (
-        spec.config_of(name) for name in ("PING", "TCPPING", "DNS_PING", "KUBE_PING", "FILE_PING"))
     if tcpping is not None:
         others = [f"{host}[{port}]" for host, port in tcpping.initial_hosts if not is_loopback(host)]
         if not others:

@@ -72,6 +72,14 @@ class MulticastOrder(ABC):
         """Whether multicasts with these flags have a place in it; the others may come before or after them."""
 
 
+class NamesAsked(ABC):
+    """Discovery by names that are resolved."""
+
+    @abstractmethod
+    def unknown_names(self) -> tuple[str, ...]:
+        """The names for which no address has been found."""
+
+
 class LastFrames(ABC):
     """When the last frame of each member arrived."""
 

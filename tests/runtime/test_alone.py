@@ -1,6 +1,7 @@
 """A member that finds no others is told why."""
 from __future__ import annotations
 
+import socket
 import threading
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import jgroups_py as jg
 from jgroups_py.channel import session
 from jgroups_py.model.units import millis, seconds
+from jgroups_py.runtime.name_resolution import resolvers
 from tests.runtime.helpers import free_udp_port
 
 pytestmark = pytest.mark.real
@@ -49,6 +51,19 @@ def test_a_founder_that_stays_alone_is_told_once_and_the_log_has_a_warning(
     warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert warnings == [f"A@chat: no other member has been found: {receiver.got[0]}"]
     assert receiver.got[0].startswith("bind_addr is 127.0.0.1, so only members on this host can find it")
+
+
+def test_a_founder_that_knows_no_address_for_a_name_is_told_which(
+    properties: dict[str, object], monkeypatch: pytest.MonkeyPatch,
+):
+    def unknown(*_: object) -> None:
+        raise socket.gaierror("unknown")
+    monkeypatch.setattr(resolvers.socket, "getaddrinfo", unknown)
+    receiver = Reasons()
+    with jg.JChannel("tcp", "A", {"bind_port": 0, "initial_hosts": "chat-b[7800]"}, receiver) as channel:
+        channel.connect("chat")
+        assert receiver.news.wait(30)
+    assert receiver.got[0].startswith("no address is known for chat-b (initial_hosts): check what the name server")
 
 
 def test_a_member_that_is_left_alone_later_is_not_told(

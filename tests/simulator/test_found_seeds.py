@@ -137,6 +137,7 @@ FOUND = (
     ("attacker-site", 50002, "R6: another site's relay named a member before it was in the view of its own site"),
     ("attacker-site", 50019, "R6: another site's relay named a member before a third site heard of it"),
     ("attacker-site", 90057, "K8: (checker) a relay without a certificate was the first to name its site, and lied"),
+    ("attacker-site", 700007, "L: (profile) an attack went on when all had healed"),
     ("hostile", 114, "L: a state for a forged request was kept for as long as the member it named was in the view"),
     ("order", 60350, "S9: a message in fragments that was begun again counted before the merge that delivered it"),
     ("order", 5, "S9: it counted twice"),

@@ -18,6 +18,7 @@ from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.counters import counter, declare
 from jgroups_py.model.events import AddressesKnown, FindMembers, NameResolved, ResolveName, SearchAt, SendTo
+from jgroups_py.model.ports import NamesAsked
 from jgroups_py.model.units import count, duration, millis
 from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig, DiscoveryRequest, DiscoveryResponse
 from jgroups_py.protocols.discovery.hosts import Hosts
@@ -45,7 +46,7 @@ class HostListConfig(DiscoveryConfig):
                                    "Lower ends requests to members that are gone; higher heals longer partitions.")
 
 
-class HostList(Discovery):
+class HostList(NamesAsked, Discovery):
     """Sends the request to each host of a list, and to the dynamic hosts."""
 
     Config = HostListConfig
@@ -69,6 +70,9 @@ class HostList(Discovery):
         """The physical addresses of one entry of the list: its port and `port_range` more above it."""
         host, port = first
         return tuple((host, port + more) for more in range(self.config.port_range + 1) if port + more <= MAX_PORT)
+
+    def unknown_names(self) -> tuple[str, ...]:
+        return self.listed.unknown()
 
     def send_request(self, request: Batch) -> None:
         self.latest = request

@@ -80,6 +80,10 @@ class Hosts:
         answered_ns = max((self._answered_ns.get(place, named.found_ns) for place in named.places), default=0)
         return not named.places or 0 < self._reresolve_ns <= now_ns - answered_ns
 
+    def unknown(self) -> tuple[str, ...]:
+        """The names for which no address has been found."""
+        return tuple(dict.fromkeys(name for (name, _), named in self._named.items() if not named.places))
+
     def answered(self, place: PhysicalAddress, now_ns: int) -> None:
         """Record that a frame came from `place`."""
         if place in self._places:

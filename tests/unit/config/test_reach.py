@@ -21,3 +21,12 @@ from jgroups_py.config.reach import why_alone
 ])
 def test_the_first_thing_that_keeps_a_member_alone_is_named(stack: str, properties: dict[str, object], reason: str):
     assert why_alone(load(stack, properties)).startswith(reason)
+
+
+@pytest.mark.parametrize(("initial_hosts", "names", "reason"), [
+    ("b[7800]", ("b",), "no address is known for b (initial_hosts): check what the name server, or /etc/hosts"),
+    ("b[7800]", (), "none of b[7800] answered"),
+])
+def test_a_name_without_an_address_is_named(initial_hosts: str, names: tuple[str, ...], reason: str):
+    spec = load("tcp", {"bind_addr": "10.0.0.1", "initial_hosts": initial_hosts})
+    assert why_alone(spec, names).startswith(reason)
