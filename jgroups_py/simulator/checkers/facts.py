@@ -121,10 +121,18 @@ class Facts:
         self._restarted: dict[Address, dict[str, int]] = {}
         self._had: dict[str, dict[bytes, None]] = {}                 # site -> payloads that its members delivered
         self._topic_deliveries: dict[tuple[Address, Address, str], list[tuple[int, int]]] | None = None
+        self._collected: dict[type, list[Any]] = {                   # entries of which nothing but the list is made
+            h.Unbalanced: self.unbalanced, h.LedgerReading: self.ledgers, h.Stalled: self.stalled,
+            h.OnDisk: self.on_disk, h.Unreached: self.unreached, h.Awaited: self.awaited,
+            h.MembershipChange: self.membership_changes, h.Receipted: self.receipts}
         for entry in history.entries:
             self._add(entry)
 
     def _add(self, entry: h.Entry) -> None:
+        collected = self._collected.get(type(entry))
+        if collected is not None:
+            collected.append(entry)
+            return
         match entry:
             case h.MessageDelivered():
                 self.deliveries.append(entry)
@@ -161,27 +169,11 @@ class Facts:
                 self.lost.append(entry)
             case h.Skipped(_, member, origin, messages):
                 self._excused(member, origin, messages, self.too_slow)
-            case h.Unbalanced():
-                self.unbalanced.append(entry)
-            case h.LedgerReading():
-                self.ledgers.append(entry)
-            case h.Stalled():
-                self.stalled.append(entry)
             case h.InterestDeclared(at_ns, member, interest):
                 self.interests.setdefault(member, []).append((at_ns, interest))
-            case h.OnDisk():
-                self.on_disk.append(entry)
-            case h.Unreached():
-                self.unreached.append(entry)
-            case h.Awaited():
-                self.awaited.append(entry)
-            case h.MembershipChange():
-                self.membership_changes.append(entry)
             case h.ReportedGone():
                 if entry.gone in self._running.get(self.site(entry.gone), ()):
                     self.gone_too_early.append(entry)
-            case h.Receipted():
-                self.receipts.append(entry)
             case h.Healed(at_ns):
                 self.healed_ns = at_ns
             case h.End():
