@@ -72,7 +72,7 @@ class Builder:
         return self.buildah("from", IMAGE)
 
     def command(self, container: str, words: Iterable[object], mounts: Iterable[str] = ()) -> list[str]:
-        """The command that runs another one in a container. Its /etc/hosts is that of the image, or a mounted one: buildah
+        """The command that runs another one in a container. Its /etc/hosts is the image's, or a mounted one: buildah
         mounts one of its own too, before or after that by chance, without --no-hosts."""
         volumes = [word for mount in mounts for word in ("--volume", mount)]
         return [*self.words, "run", "--isolation", "chroot", "--no-hosts", *volumes, container, "--", *map(str, words)]
