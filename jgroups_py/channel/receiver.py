@@ -83,8 +83,8 @@ class Receiver:
         """With ARCHIVE: recording failed, for `reason`; "": it works again, and rows `gap` count what is missing."""
 
     def alone(self, reason: str) -> None:
-        """This member founded the group and has been the only one in it for 5 s. reason: what in the configuration may
-        keep it from finding others, and what to set. Called once, if at all."""
+        """This member founded the group and has been the only one in it for 5 s. reason: what may keep it from finding
+        others (its configuration, a name without an address), and what to set. Called once, if at all."""
 
     def channel_closed(self, reason: str) -> None:
         """The channel closed by itself, because of a bug; nothing follows."""
