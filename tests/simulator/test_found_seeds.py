@@ -119,6 +119,7 @@ FOUND = (
     ("mqtt", 302196, "Q9: (checker) a CONNECT that had waited elsewhere ended the delay of a later connection's will"),
     ("mqtt", 304082, "Q6: (checker) a message that was published twice is twice in each part of a split session"),
     ("mqtt", 304157, "Q10: (checker) a PUBACK after ack_timeout, whose node ended before copies were late"),
+    ("mqtt", 800683, "Q10: (checker) what one node alone had, as a part of a split group, was due when it had ended"),
     ("mqtt", 200380, "Q6: a checker did not excuse QoS 2 that a late copy did not know of, for shared subscriptions"),
     ("mqtt", 46236, "Q6: a message for a group that a node gave back was given to that node again, and dropped"),
     ("mqtt", 48664, "Q6: the same"),

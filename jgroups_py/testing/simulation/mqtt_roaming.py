@@ -89,7 +89,7 @@ class RoutedMessage:
     """A publication. due: (client, its epoch) -> the node that had the session when the message was routed; groups:
     shared subscription -> its members then; ungranted: those of `due` that match by filters without a SUBACK alone;
     wanted: the peers that it had to be sent to, or might be; answered_at: the node of the first PUBACK or PUBREC, which
-    came late if nobody was waited for any longer;
+    came late if nobody was waited for any longer; alone: its node had no other one, and so no copy of a session;
     origin: as nodes number it."""
 
     number: int
@@ -106,6 +106,7 @@ class RoutedMessage:
     acknowledged: bool = False
     answered_at: RoamingNode | None = None
     came_late: bool = False
+    alone: bool = False
     origin: tuple[int, int] = (0, 0)
     will: ModelWill | None = None
 
@@ -217,6 +218,8 @@ class RoamingRun(MqttRun):
         if fact.node not in nodes and node is not fact.node and (
                 fact.origin not in node.took or node not in nodes):
             return
+        if fact.alone and node is fact.node and node not in nodes:
+            return                                       # its part of a split group has ended with it (seed 800683)
         if fact.qos == 2 and fact.node not in nodes and fact.answered_at is not fact.node:
             return                                       # its node ended before PUBREC, and a copy knew its packet id
         if node not in nodes and (fact.will is not None or fact.came_late or node.core.counters["copies_late"]):
@@ -380,7 +383,7 @@ class RoamingNode(MqttNode):
         run = self.clients
         fact = run.facts[number_of(publication)]
         fact.routed_ns.append(now_ns)
-        fact.node, fact.at_ns = self, now_ns
+        fact.node, fact.at_ns, fact.alone = self, now_ns, not self.core.names_up()
         fact.due, fact.groups, fact.ungranted = {}, {}, {}
         for client in run.roamers.values():
             for node in client.holders():
