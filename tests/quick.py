@@ -1,6 +1,6 @@
 """`./test --quick`: what a change most probably breaks, in a minute. `./test --long` decides whether a change is right.
 
-Style, types, and tests that are neither slow nor open sockets. With `--changed` those that TESTS_OF has for the files
+Style, types, and tests that are neither slow nor open sockets, without those of LEFT_OUT. With `--changed` those that TESTS_OF has for the files
 that differ; a file that it does not have counts as a reason to run all quick ones.
 """
 from __future__ import annotations
@@ -17,6 +17,8 @@ ROOT = Path(__file__).parents[1]
 ALWAYS = ("tests/test_architecture.py", "tests/test_dependencies.py", "tests/unit/test_design.py")
 """What a change anywhere may break, in some seconds."""
 QUICK = (*ALWAYS, "tests/unit", "tests/wire", "tests/scenarios")
+LEFT_OUT = ("tests/unit/blocks/mqtt", "tests/unit/pipeline")
+"""Half of the time of QUICK, for what little outside depends on. With `--changed` they run when that changes."""
 DOCUMENTS = ("tests/test_documents.py", "tests/documents/test_links.py", "tests/documents/test_names.py",
              "tests/documents/test_words.py")
 CORE = ("tests/unit", "tests/scenarios", "tests/wire")
@@ -95,8 +97,8 @@ def changed_since(commit: str, root: Path = ROOT) -> list[str]:
     return sorted(found)
 
 
-def run(tests: list[str]) -> list[str]:
-    """Run style, types (beside the tests) and tests; the names of what failed."""
+def run(tests: list[str], left_out: Iterable[str] = ()) -> list[str]:
+    """Run style, types (beside the tests) and tests but for the folders left out; the names of what failed."""
     python = sys.executable
     failed = []
     if subprocess.run([python, "-m", "ruff", "check", "."], cwd=ROOT).returncode:
@@ -104,7 +106,7 @@ def run(tests: list[str]) -> list[str]:
     types = subprocess.Popen([python, "-m", "mypy"], cwd=ROOT, text=True, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT)
     done = subprocess.run([python, "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", "not slow and not real",
-                           "-p", "no:cacheprovider", *tests], cwd=ROOT)
+                           "-p", "no:cacheprovider", *(f"--ignore={folder}" for folder in left_out), *tests], cwd=ROOT)
     if done.returncode:
         failed.append("tests: pytest")
     output, _ = types.communicate()
@@ -132,7 +134,7 @@ def main(words: list[str]) -> int:
         sys.stdout.write(f"{len(changed)} files differ from {args.changed}: tests of {', '.join(tests)}\n")
     sys.stdout.flush()
     began_s = time.monotonic()
-    failed = run(tests)
+    failed = run(tests, LEFT_OUT if args.changed is None else ())
     used = os.times()
     sys.stdout.write(f"{time.monotonic() - began_s:.0f} s, {used.children_user + used.children_system:.0f} s of the "
                      f"processors; {'failed: ' + ', '.join(failed) if failed else 'all passed'}\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.quick import ALWAYS, QUICK, ROOT, TESTS_OF, changed_since, selection_for, selection_of
+from tests.quick import ALWAYS, LEFT_OUT, QUICK, ROOT, TESTS_OF, changed_since, selection_for, selection_of
 
 
 def test_every_room_of_the_package_has_tests() -> None:
@@ -15,8 +15,13 @@ def test_every_room_of_the_package_has_tests() -> None:
 
 
 def test_what_the_table_names_exists() -> None:
-    named = {*QUICK, *TESTS_OF, *(test for tests in TESTS_OF.values() for test in tests)}
+    named = {*QUICK, *LEFT_OUT, *TESTS_OF, *(test for tests in TESTS_OF.values() for test in tests)}
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+def test_what_is_left_out_runs_when_it_changes() -> None:
+    taken = {test for room in ("jgroups_py/blocks/mqtt/", "jgroups_py/pipeline/") for test in TESTS_OF[room]}
+    assert taken >= set(LEFT_OUT)
 
 
 def test_the_tests_of_a_room_are_run_and_no_others() -> None:
