@@ -105,8 +105,9 @@ def run(tests: list[str], left_out: Iterable[str] = ()) -> list[str]:
         failed.append("style: ruff")
     types = subprocess.Popen([python, "-m", "mypy"], cwd=ROOT, text=True, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT)
+    ignored = [f"--ignore={folder}" for folder in left_out]
     done = subprocess.run([python, "-m", "pytest", "-n", "2", "--dist", "worksteal", "-m", "not slow and not real",
-                           "-p", "no:cacheprovider", *(f"--ignore={folder}" for folder in left_out), *tests], cwd=ROOT)
+                           "-p", "no:cacheprovider", *ignored, *tests], cwd=ROOT)
     if done.returncode:
         failed.append("tests: pytest")
     output, _ = types.communicate()
