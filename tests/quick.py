@@ -1,7 +1,7 @@
 """`./test --quick`: what a change most probably breaks, in a minute. `./test --long` decides whether a change is right.
 
-Style, types, and tests that are neither slow nor open sockets, without those of LEFT_OUT. With `--changed` those that TESTS_OF has for the files
-that differ; a file that it does not have counts as a reason to run all quick ones.
+Style, types, and tests that are neither slow nor open sockets, without those of LEFT_OUT. With `--changed` those that
+TESTS_OF has for the files that differ; a file that it does not have counts as a reason to run all quick ones.
 """
 from __future__ import annotations
 
