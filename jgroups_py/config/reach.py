@@ -16,14 +16,14 @@ def why_alone(spec: StackSpec, unknown: tuple[str, ...] = ()) -> str:
     """
     ping, tcpping, dns_ping, kube_ping, file_ping = (
         spec.config_of(name) for name in ("PING", "TCPPING", "DNS_PING", "KUBE_PING", "FILE_PING"))
-    if unknown and (tcpping is not None or dns_ping is not None):
+    if unknown:
         where = "dns_query" if dns_ping is not None else "initial_hosts"
         return (f"no address is known for {', '.join(unknown)} ({where}): check what the name server, or /etc/hosts, "
                 "answers on this host, also for members that are not ready yet")
     transport = spec.layers[0].config
     bind_addr = str(getattr(transport, "bind_addr", ""))
     if is_loopback(bind_addr):
-        by_multicasts = spec.config_of("PING") is not None and getattr(transport, "ip_mcast", False)
+        by_multicasts = ping is not None and getattr(transport, "ip_mcast", False)
         return (f"bind_addr is {bind_addr}, so only members on this host can find it; for several hosts: "
                 f"bind_addr=site_local, or an address of this host{' and ip_ttl=1' if by_multicasts else ''}")
     if tcpping is not None:

@@ -120,6 +120,10 @@ class KubePing(HostList):
             own if config.split_clusters_during_rolling_update else "")
         return Chain((ResolverSpec(PODS, query.text()),), NAME)
 
+    def unknown_names(self) -> tuple[str, ...]:
+        """None: the API server is asked for a list, not for a name."""
+        return ()
+
     def send_request(self, request: Batch) -> None:
         own = self.addresses.my_physical()
         if own is not None and own != self.own:        # it is known once the transport has bound its socket

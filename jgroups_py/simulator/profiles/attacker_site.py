@@ -128,7 +128,7 @@ class AttackerSiteProfile(SitesProfile):
         faults += self.draw_cuts(stop_ns)
         # L is about the time after the last attack, so none goes on when all has healed.
         faults = [attrs.evolve(fault, for_ns=min(fault.for_ns, stop_ns - fault.at_ns))
-                  if isinstance(fault, SiteAttack) else fault for fault in faults if fault.at_ns < stop_ns]
+                  if isinstance(fault, SiteAttack) else fault for fault in faults]
         begins = [Begin(rng.randrange(millis(500)), name) for name in self.members]
         messages = self.draw_messages(faults, stop_ns, rng.randint(20, 50), 0.3)
         return Plan(sites, in_order(faults), in_order([*begins, *messages]), stop_ns)

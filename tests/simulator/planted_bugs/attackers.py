@@ -98,7 +98,6 @@ def shown(self: GroupKey) -> str:
     return f"GroupKey({self.secret!r})"
 
 
-
 def links_prove(self: FdSock) -> None:
     """What a link shows is believed as it is without ENCRYPT."""
     start(self)

@@ -36,6 +36,13 @@ def test_the_api_server_is_asked_past_the_resolvers_and_requests_go_to_all_pods_
         ("10.0.0.8", 7800), ("10.0.0.8", 7801), ("10.0.0.9", 7800), ("10.0.0.9", 7801)]
 
 
+def test_pods_are_no_names_without_an_address() -> None:
+    layer = KubePing(KubePingConfig())
+    Bench(StubPorts(), layer).down(FindMembers(seconds(60), True))
+    assert list(layer.listed) == [], "it has no answer yet"
+    assert layer.unknown_names() == ()
+
+
 def test_pods_are_compared_with_this_one_only_if_a_rolling_update_shall_split_groups() -> None:
     assert asked(searching())[0].like == ""
     assert asked(searching(split_clusters_during_rolling_update=True))[0].like == "127.0.0.1"
