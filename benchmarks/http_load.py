@@ -26,8 +26,8 @@ from statistics import median
 from typing import Any, Self
 
 import jgroups_py as jg
-from jgroups_py.cli.process_group import free_udp_port
 from jgroups_py.ops.http import HttpEndpoint
+from jgroups_py.system.free_ports import free_range
 
 SIZE, STAMP_BYTES = 100, 8
 SAMPLED = 8                                 # of so many messages the delay of one is kept
@@ -302,7 +302,7 @@ def turn(receiver: Part, sender: Part, words: Namespace) -> dict[str, float]:
 
 def measure(words: Namespace) -> dict[str, Any]:
     """Turns A B A, `rounds` times."""
-    port = free_udp_port()
+    port = free_range()
     options = [f"--{name.replace('_', '-')}={getattr(words, name)}" for name in ("half_open", "followers", "scrapes")]
     rows: list[dict[str, dict[str, float]]] = []
     clients_saw: list[dict[str, Any]] = []

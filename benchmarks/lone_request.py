@@ -18,9 +18,9 @@ from typing import Any
 
 import jgroups_py as jg
 from jgroups_py.blocks.rpc import Rpc
-from jgroups_py.cli.process_group import free_udp_port
 from jgroups_py.protocols.transport.protocol import Transport
 from jgroups_py.sealing.primitives import KEY_BYTES, NONCE_BYTES, Cipher
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.wire import cluster_id
 from jgroups_py.wire.sealed_head import HEAD_BYTES
 
@@ -65,7 +65,7 @@ def members(name: str, keyring: str, ports: dict[str, int]) -> Iterator[dict[str
 
 def round_trips_us(keyring: Path, seconds: float) -> dict[str, float]:
     """The median of a lone request's round trip over each of KINDS, in us. seconds: for all of them."""
-    ports = {kind: free_udp_port() for kind in KINDS}
+    ports = {kind: free_range() for kind in KINDS}
     other = subprocess.Popen([sys.executable, "-m", "benchmarks.lone_request", str(keyring),
                               *(str(ports[kind]) for kind in KINDS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with ExitStack() as opened:

@@ -9,7 +9,6 @@ threads makes it a little slower or faster than the other for as long as it live
 """
 from __future__ import annotations
 
-import socket
 import threading
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from time import perf_counter
 
 import jgroups_py as jg
 from jgroups_py.model.name_resolution import NameResolver
+from jgroups_py.system.free_ports import free_range
 
 MESSAGES = 500
 ARRIVAL_S = 20.0
@@ -49,7 +49,7 @@ class Pair(jg.Receiver):
 
     def __init__(self, channels: ExitStack, resolver: type[NameResolver]) -> None:
         self.arrived: SimpleQueue[bytes] = SimpleQueue()
-        ports = free_port(), free_port()
+        ports = free_range(), free_range()
         given = {"port_range": 0, "bootstrap": "", "initial_hosts": HOSTS.format(ports[0]),
                  "resolver": f"{resolver.__module__}:{resolver.__name__}"}
         self.one, other = (channels.enter_context(jg.JChannel("names", name, {**given, "bind_port": port}))
@@ -75,13 +75,6 @@ class Pair(jg.Receiver):
         self.one.send(None, b"x")
         self.arrived.get(timeout=ARRIVAL_S)
         return perf_counter() - began
-
-
-def free_port() -> int:
-    """A port that was free just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -41,8 +41,8 @@ import attrs
 
 import jgroups_py as jg
 from benchmarks.lone_request import KINDS, round_trips_us
-from jgroups_py.cli.process_group import free_ports, free_udp_port
 from jgroups_py.sealing.keyring import new_keyring
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.system.secrets import SECRETS, read_keyring, write_keyring
 from jgroups_py.wire import cluster_id
 from jgroups_py.wire.sealed_head import sealed_head
@@ -148,7 +148,7 @@ def await_view(members: list[jg.JChannel], number: int) -> None:
 
 def join_ms(stack: str) -> float:
     """How long `connect` of a second member takes, in ms."""
-    properties = {"mcast_port": free_udp_port()}
+    properties = {"mcast_port": free_range()}
     with jg.JChannel(stack, "A", properties) as first, jg.JChannel(stack, "B", properties) as second:
         first.connect("joined")
         began = monotonic()
@@ -160,7 +160,7 @@ def join_ms(stack: str) -> float:
 
 def relayed_us(stacks: dict[str, str], properties: dict[str, object]) -> float:
     """Processor time of a message from one site to another, in this process, in us."""
-    port, got = free_ports(4), [0]
+    port, got = free_range(4), [0]
     bridge = {"bridge_port": port, "bridge_port_range": 4, "bridge_hosts": f"127.0.0.1[{port}]", "bridge_name": "b",
               **properties}
 
@@ -171,7 +171,7 @@ def relayed_us(stacks: dict[str, str], properties: dict[str, object]) -> float:
         members = []
         for site, stack in stacks.items():
             member = opened.enter_context(jg.JChannel(stack, site, {**bridge, "site": site,
-                                                                    "mcast_port": free_udp_port()}))
+                                                                    "mcast_port": free_range()}))
             member.connect(f"bench-{site}")
             members.append(member)
         members[1].receiver = type("Counting", (), {"receive_batch": staticmethod(receive_batch)})()
@@ -225,7 +225,7 @@ def rotation_ms(folder: Path, changes: bool) -> float:
     """The longest pause while a key is changed in three phases; or for as long without that."""
     ring, keyring = new_keyring(SECRETS.draw(32)), folder / "rotated.keys"
     write_keyring(keyring, ring)
-    properties = {"mcast_port": free_udp_port(), "keyring": keyring}
+    properties = {"mcast_port": free_range(), "keyring": keyring}
     with ExitStack() as opened:
         members = [opened.enter_context(jg.JChannel("sealed", name, properties)) for name in "ABC"]
         for member in members:
@@ -249,7 +249,7 @@ def rotation_ms(folder: Path, changes: bool) -> float:
 
 def replaced_ms(files: Files, stack: str) -> float:
     """The longest pause at one of three unsealed members while the two others are replaced by members of `stack`."""
-    properties = {"mcast_port": free_udp_port(), **({"keyring": files.keyring} if stack != "udp" else {})}
+    properties = {"mcast_port": free_range(), **({"keyring": files.keyring} if stack != "udp" else {})}
     with ExitStack() as opened:
         members = [opened.enter_context(jg.JChannel("udp", name, {"mcast_port": properties["mcast_port"]}))
                    for name in "ABC"]
@@ -292,7 +292,7 @@ while True:
 
 def flooded_rate(files: Files, garbage: int) -> float:
     """Messages of 1 KB a second from A to B, while another process sends so many frames a second, which look sealed."""
-    port, number, got = free_udp_port(), 100_000, [0]
+    port, number, got = free_range(), 100_000, [0]
 
     def receive_batch(batch: jg.MessageBatch) -> None:
         got[0] += len(batch)

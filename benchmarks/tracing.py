@@ -16,8 +16,8 @@ from time import process_time
 from opentelemetry.sdk.trace import TracerProvider
 
 import jgroups_py as jg
-from jgroups_py.cli.process_group import free_udp_port
 from jgroups_py.ops.tracing import Tracing
+from jgroups_py.system.free_ports import free_range
 
 RATIOS: dict[str, float | None] = {"off": None, "on, ratio 0": 0.0, "on, ratio 0.01": 0.01}
 PAYLOAD = bytes(100)
@@ -66,7 +66,7 @@ def main(words: list[str]) -> int:
     found: dict[tuple[int, str], list[float]] = {(size, mode): [] for size in (1, BATCH) for mode in RATIOS}
     receiver = Receiver()
     with ExitStack() as opened:
-        ports = {"mcast_port": free_udp_port()}
+        ports = {"mcast_port": free_range()}
         a, b = (opened.enter_context(jg.JChannel("udp", name, ports)) for name in "AB")
         a.discard_own_messages = True
         b.receiver = receiver

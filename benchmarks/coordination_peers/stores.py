@@ -14,8 +14,7 @@ import grpc
 
 from benchmarks.coordination_peers.clients import ETCD, KINDS, Locks
 from benchmarks.coordination_peers.member import FOUNDERS
-from jgroups_py.cli.demo.mqtt import free_ports
-from jgroups_py.cli.process_group import free_udp_port
+from jgroups_py.system.free_ports import free_range
 
 ROOT = Path(__file__).parents[2]
 START_S = 60.0
@@ -84,7 +83,7 @@ class OurStore(Store):
     def __init__(self, ttl_s: float, expire: str) -> None:
         super().__init__(Path(), "", ttl_s)
         self.expire = expire
-        self.mcast_port = free_udp_port()
+        self.mcast_port = free_range()
         self.cluster = f"peers-{os.getpid()}-{self.mcast_port}"
 
     @property
@@ -145,7 +144,7 @@ class EtcdStore(LedStore):
         """See Store."""
         if shutil.which("etcd") is None:
             raise Missing("there is no etcd (Debian: apt-get install etcd-server)")
-        ports = free_ports(6)
+        ports = free_range(6)
         self.clients, peers = ports[:3], ports[3:]
         cluster = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in zip(FOUNDERS, peers, strict=True))
         for name, port, peer in zip(FOUNDERS, self.clients, peers, strict=True):
@@ -179,7 +178,7 @@ class ZooKeeperStore(LedStore):
         """See Store."""
         if shutil.which("java") is None or not ZOOKEEPER_JAR.exists():
             raise Missing(f"there is no Java or no {ZOOKEEPER_JAR} (Debian: apt-get install zookeeper)")
-        ports = free_ports(9)
+        ports = free_range(9)
         self.clients = ports[:3]
         members = "".join(f"server.{at + 1}=127.0.0.1:{ports[3 + at]}:{ports[6 + at]}\n" for at in range(3))
         for at, port in enumerate(self.clients):

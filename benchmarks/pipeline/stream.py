@@ -18,8 +18,8 @@ import numpy as np
 
 from jgroups_py.archive.layout import recorders
 from jgroups_py.archive.reading import next_row
-from jgroups_py.cli.process_group import free_udp_port
 from jgroups_py.pipeline.seqno_ranges import MESSAGES
+from jgroups_py.system.free_ports import free_range
 
 POINTS = 20                                  # of a span whose delay is looked at
 START_SECONDS = 60
@@ -42,7 +42,7 @@ def run(args: Namespace) -> int:
         from jgroups_py.pipeline.source import JGroupsSource
         spark = session.start("local[2]", more={"spark.sql.shuffle.partitions": "2"})
         spark.dataSource.register(JGroupsSource)
-        port = free_udp_port()
+        port = free_range()
         members = [member(name, archive, port) for name in ("sender", "receiver")]
         wait_for(archive, 2)
         follower = measuring(archive, out)

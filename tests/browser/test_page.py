@@ -10,9 +10,9 @@ import pytest
 
 import jgroups_py as jg
 from jgroups_py.ops.http import HttpAccess, HttpEndpoint
+from jgroups_py.system.free_ports import free_range
 from tests.browser.chromium import Watched, browser
 from tests.browser.live_demo import DEMO_WAIT_MS, Demo
-from tests.runtime.helpers import free_udp_port
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -58,7 +58,7 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def channel() -> Iterator[jg.JChannel]:
-    with jg.JChannel("udp", EVIL, {"mcast_port": free_udp_port()}) as made:
+    with jg.JChannel("udp", EVIL, {"mcast_port": free_range()}) as made:
         made.connect(EVIL_CLUSTER)
         yield made
 

@@ -14,9 +14,9 @@ from time import monotonic
 import attrs
 from toxiproxy import Proxy
 
+from jgroups_py.system.free_ports import free_range
 from tests.chaos.sites import NAMES, SITES
 from tests.chaos.toxiproxy import Server, add_toxic, port_of
-from tests.integration.members import free_range
 
 STACK = Path(__file__).parent / "stacks" / "bridge.xml"
 STREAMS = ("upstream", "downstream")

@@ -100,7 +100,7 @@ class Sites:
         self.failures: list[str] = []
         self.rate = 0.0
         self.cluster = f"chaos-{os.getpid()}"
-        self.mcast_ports = {site: process_group.free_udp_port() for site in SITES}
+        self.mcast_ports = {site: process_group.free_range() for site in SITES}
         self.began_s = time.monotonic()
 
     def __enter__(self) -> Self:

@@ -27,8 +27,8 @@ from toxiproxy import Proxy, Toxiproxy
 from toxiproxy import api as toxiproxy_api
 from toxiproxy.api import APIConsumer
 
-from jgroups_py.cli.process_group import free_ports
 from jgroups_py.system.child_processes import end_with_parent
+from jgroups_py.system.free_ports import free_range
 from tests.programs import GO_PACKAGE, go_install, tell_where
 
 VERSION = "v2.12.0"
@@ -86,7 +86,7 @@ class Server:
         assert Server.running is None, "toxiproxy-python has one server for a process"
         Server.running = self
         toxiproxy_api.requests = Requests
-        self._port = free_ports(1)
+        self._port = free_range(1)
         self.client.update_api_consumer("127.0.0.1", self._port)
         self._start()
         return self

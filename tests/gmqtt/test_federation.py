@@ -10,10 +10,10 @@ from time import monotonic, sleep
 
 import pytest
 
+from jgroups_py.system.free_ports import free_range
 from tests.gmqtt.clients import Subscriber, publish, publish_lines
 from tests.gmqtt.gmqttd import Gmqttd, rest, statuses
 from tests.gmqtt.our_node import OurNode
-from tests.integration.members import free_range
 from tests.integration.serf_agent import until
 
 pytestmark = pytest.mark.gmqtt

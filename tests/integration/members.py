@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +14,8 @@ from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Self
 
+from jgroups_py.system.free_ports import free_range
+
 Event = dict[str, Any]
 STARTING_SECONDS = 120.0                   # ceilings, for a machine that is busy with other things
 WAITING_SECONDS = 120.0
@@ -22,8 +23,6 @@ LEAVING_SECONDS = 60.0
 POLL_SECONDS = 0.1
 SHOWN_EVENTS = 30
 SHOWN_STDERR = 4000
-PORTS, UNIT = range(10_000, 32_000), 5      # below those that the system gives to connections
-CLAIMS: list[socket.socket] = []            # what other runs of the tests see of the ports that this one took
 
 
 class Member:
@@ -220,47 +219,7 @@ class Group:
 
 def free_ports(stack: str) -> dict[str, object]:
     """Properties that keep a test's group apart from all others on this machine."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("", 0))
-        port = int(probe.getsockname()[1])
     if Path(stack).stem == "tcp":
         first = free_range(40)
         return {"bind_port": first, "port_range": 39, "initial_hosts": f"127.0.0.1[{first}]"}
-    return {"mcast_port": port}
-
-
-def free_range(length: int) -> int:
-    """The first of `length` TCP ports that are free now; no other run of the tests takes them before this one ends."""
-    starts = PORTS[:-length:UNIT]
-    at = os.getpid() * 7 % len(starts)
-    for first in (*starts[at:], *starts[:at]):
-        wanted = range(first, first + length)
-        if claimed(wanted) and are_free(wanted):
-            return first
-    raise AssertionError(f"no {length} neighbouring ports on this machine are free, or have not been used by this run")
-
-
-def claimed(ports: range) -> bool:
-    """Claim the units that these ports are in, all or none; False: one is another run's, or was this one's before."""
-    claims: list[socket.socket] = []
-    for first in ports[::UNIT]:
-        claims.append(socket.socket(socket.AF_UNIX))
-        try:
-            claims[-1].bind(f"\0jgroups_py tests: ports from {first}")
-        except OSError:
-            for claim in claims:
-                claim.close()
-            return False
-    CLAIMS.extend(claims)
-    return True
-
-
-def are_free(ports: range) -> bool:
-    """Whether all of these TCP ports are free now."""
-    with contextlib.ExitStack() as probes:
-        try:
-            for port in ports:
-                probes.enter_context(socket.socket()).bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
+    return {"mcast_port": free_range()}

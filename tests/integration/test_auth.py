@@ -11,7 +11,7 @@ import jgroups_py as jg
 from jgroups_py.cli import main
 from jgroups_py.ops.control import ControlSocket
 from jgroups_py.sealing.identities import KnownMembers, OwnIdentity, RevokedKeys, new_identity
-from tests.integration.members import free_range
+from jgroups_py.system.free_ports import free_range
 from tests.runtime.helpers import eventually
 
 pytestmark = pytest.mark.real

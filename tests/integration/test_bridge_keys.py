@@ -18,8 +18,9 @@ import pytest
 from jgroups_py.ops.control import ask
 from jgroups_py.sealing.identities import MEMBER, OPERATOR, RELAY, KnownMembers, new_identity
 from jgroups_py.sealing.keyring import new_keyring
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.system.secrets import SECRETS, write_keyring
-from tests.integration.members import Group, free_range
+from tests.integration.members import Group
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 

@@ -12,7 +12,8 @@ import pytest
 import jgroups_py as jg
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.cli.member import rss_mb
-from tests.integration.members import free_ports, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import free_ports
 from tests.runtime.helpers import PATIENCE_SECONDS, eventually
 from tests.runtime.proxies import Proxy
 

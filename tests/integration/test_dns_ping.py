@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from jgroups_py.config.load import load
-from tests.integration.members import Member, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import Member
 from tests.runtime.name_server import NameServer
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

@@ -15,10 +15,10 @@ from jgroups_py.cli import main
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
 from jgroups_py.ops.control import ControlSocket
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.system.secrets import read_keyring
 from jgroups_py.wire.sealed_head import HEAD_BYTES, SENDER_END
-from tests.integration.members import free_range
-from tests.runtime.helpers import eventually, free_udp_port
+from tests.runtime.helpers import eventually
 
 STACKS = Path(jg.__file__).parent.parent / "stacks"
 pytestmark = pytest.mark.real
@@ -41,7 +41,7 @@ def tcp_stack(keyring: Path, port: int) -> list[object]:
 
 @pytest.mark.parametrize("transport", ["udp", "tcp"])
 def test_a_group_forms_and_a_non_member_reads_and_does_nothing(transport, keyring, tmp_path):
-    port, got = free_udp_port() if transport == "udp" else free_range(10), []
+    port, got = free_range() if transport == "udp" else free_range(10), []
     stack = "sealed" if transport == "udp" else tcp_stack(keyring, port)
     properties = {"mcast_port": port, "keyring": keyring} if transport == "udp" else {}
     with ExitStack() as stacks:
@@ -186,7 +186,7 @@ def test_two_sites_with_keyrings_of_their_own_and_one_for_the_bridge(tmp_path):
         members = {}
         for site in ("NYC", "SFO"):
             properties = {"site": site, "keyring": tmp_path / f"{site}.keys",
-                          "bridge_keyring": tmp_path / "bridge.keys", "mcast_port": free_udp_port(),
+                          "bridge_keyring": tmp_path / "bridge.keys", "mcast_port": free_range(),
                           "bridge_port": port, "bridge_hosts": f"127.0.0.1[{port}]",
                           "bridge_name": f"bridge-{port}"}
             members[site] = stacks.enter_context(jg.JChannel("sealed-site", f"{site}-A", properties,
@@ -203,7 +203,7 @@ def test_two_sites_with_keyrings_of_their_own_and_one_for_the_bridge(tmp_path):
 
 @pytest.mark.slow
 def test_a_group_in_clear_is_upgraded_one_by_one_without_a_pause(keyring, tmp_path):
-    port, got = free_udp_port(), {}
+    port, got = free_range(), {}
     with ExitStack() as stacks:
         def start(name: str, stack: str) -> jg.JChannel:
             spec = tmp_path / f"{name}.xml"
@@ -248,9 +248,9 @@ def test_a_group_in_clear_is_upgraded_one_by_one_without_a_pause(keyring, tmp_pa
 
 def test_a_member_fails_closed(keyring, tmp_path):
     keyring.chmod(0o644)
-    with jg.JChannel("sealed", "A", {"keyring": keyring, "mcast_port": free_udp_port()}) as member, \
+    with jg.JChannel("sealed", "A", {"keyring": keyring, "mcast_port": free_range()}) as member, \
             pytest.raises(jg.ChannelError, match=r"other users may use it \(mode 0644\); its mode must be 0600"):
         member.connect("closed")
-    with jg.JChannel("sealed", "A", {"keyring": tmp_path / "none", "mcast_port": free_udp_port()}) as member, \
+    with jg.JChannel("sealed", "A", {"keyring": tmp_path / "none", "mcast_port": free_range()}) as member, \
             pytest.raises(jg.ChannelError, match="No such file or directory; jgroups keys generate makes one"):
         member.connect("closed")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.members import Member, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import Member
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 

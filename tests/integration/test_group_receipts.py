@@ -11,7 +11,8 @@ import pytest
 
 import jgroups_py as jg
 from jgroups_py import aio
-from tests.runtime.helpers import PATIENCE_SECONDS, eventually, free_udp_port
+from jgroups_py.system.free_ports import free_range
+from tests.runtime.helpers import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.real
 
@@ -35,7 +36,7 @@ class Trio:
     """A, B and C in one group; `gates` are their receivers."""
 
     def __init__(self, stack: ExitStack) -> None:
-        properties = {"bind_addr": "127.0.0.1", "mcast_port": free_udp_port()}
+        properties = {"bind_addr": "127.0.0.1", "mcast_port": free_range()}
         self.gates = {name: Gate() for name in "ABC"}
         self.a, self.b, self.c = [
             stack.enter_context(jg.join("receipts", name=name, properties=properties, receiver=gate))
@@ -150,7 +151,7 @@ def test_who_leaves_while_others_wait_is_named_and_a_closed_channel_ends_its_wai
 
 def test_a_thousand_coroutines_wait_at_once_for_a_few_polls():
     async def test() -> None:
-        properties = {"bind_addr": "127.0.0.1", "mcast_port": free_udp_port()}
+        properties = {"bind_addr": "127.0.0.1", "mcast_port": free_range()}
         async with aio.join("many", name="A", properties=properties, receiver=jg.Receiver()) as a, \
                 aio.join("many", name="B", properties=properties, receiver=jg.Receiver()) as b:
             await a.wait_for(members=2)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.members import Member, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import Member
 from tests.integration.test_dns_ping import OWN_HOSTS, STACK
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

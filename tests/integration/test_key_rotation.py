@@ -16,8 +16,9 @@ import pytest
 import jgroups_py as jg
 from jgroups_py.protocols.encrypt.protocol import Encrypt
 from jgroups_py.sealing.keyring import GroupKeyring, new_keyring
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.system.secrets import SECRETS, write_keyring
-from tests.runtime.helpers import eventually, free_udp_port
+from tests.runtime.helpers import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -26,7 +27,7 @@ class Flooded:
     """A group in which A multicasts numbers all the time. got: member -> the numbers that it delivered."""
 
     def __init__(self, folder: Path, stacks: ExitStack) -> None:
-        self.keyring, self.stacks, self.port = folder / "group.keys", stacks, free_udp_port()
+        self.keyring, self.stacks, self.port = folder / "group.keys", stacks, free_range()
         self.ring = new_keyring(SECRETS.draw(32))
         write_keyring(self.keyring, self.ring, new=True)
         self.members: dict[str, jg.JChannel] = {}

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.members import Member, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import Member
 from tests.runtime.api_server import ApiServer, pod
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

@@ -8,7 +8,8 @@ import signal
 
 import pytest
 
-from tests.integration.members import STARTING_SECONDS, Group, Member, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import STARTING_SECONDS, Group, Member
 
 pytestmark = pytest.mark.real
 

@@ -13,9 +13,8 @@ from jgroups_py.blocks.swim_membership import Membership
 from jgroups_py.config.load import packaged, stacks_folder
 from jgroups_py.ops.control import ControlSocket, ask
 from jgroups_py.sealing.keyring import new_keyring
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.system.secrets import SECRETS, write_keyring
-from tests.integration.members import free_range
-from tests.runtime.helpers import free_udp_port
 
 pytestmark = pytest.mark.real
 
@@ -27,7 +26,7 @@ NO_STACKS = ("bridge", "sealed-bridge", "gossip", "influx")         # below anot
 def places() -> dict[str, object]:
     """Free ports, for stacks with properties for ports."""
     first, two = free_range(10), free_range(10)
-    return {"mcast_port": free_udp_port(), "bind_port": two, "initial_hosts": f"127.0.0.1[{two}]", "bridge_port": first,
+    return {"mcast_port": free_range(), "bind_port": two, "initial_hosts": f"127.0.0.1[{two}]", "bridge_port": first,
             "bridge_hosts": f"127.0.0.1[{first}]", "bridge_name": f"bridge-{first}", "bootstrap": "", "swim_port": two}
 
 
@@ -64,7 +63,7 @@ def test_the_start_of_a_packaged_stack_logs_nothing_above_debug(
 
 
 def test_a_member_that_fails_is_a_warning_that_names_it_and_the_cluster(caplog: pytest.LogCaptureFixture):
-    port = free_udp_port()
+    port = free_range()
     with jg.JChannel("udp", "A", {"mcast_port": port}) as a, jg.JChannel("udp", "B", {"mcast_port": port}) as b:
         a.connect("shop")
         b.connect("shop")

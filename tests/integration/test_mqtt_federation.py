@@ -17,7 +17,8 @@ from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.federation.options import FederationOptions
 from jgroups_py.blocks.mqtt.server.listen import ListenAddress
 from jgroups_py.blocks.mqtt.server.server import MqttServer
-from tests.integration.members import free_ports, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import free_ports
 from tests.runtime.mqtt.kit import Client
 
 PATIENCE_SECONDS = 60

@@ -22,7 +22,7 @@ import pytest
 
 from jgroups_py.cli.demo.mqtt_brokers import BrokerDemoError, BrokerSites, Publisher, Subscriber, row, wait
 from jgroups_py.config.load import stacks_folder
-from tests.integration.members import free_range
+from jgroups_py.system.free_ports import free_range
 from tests.runtime.proxies import Proxy
 
 pytestmark = pytest.mark.real

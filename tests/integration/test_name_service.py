@@ -8,14 +8,15 @@ import pytest
 from jgroups_py.blocks.name_service import NameService
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.protocols.name_service.res import NameEntry, encode_frames
-from tests.runtime.helpers import eventually, free_udp_port
+from jgroups_py.system.free_ports import free_range
+from tests.runtime.helpers import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 FAST = {"self_ns": "20ms", "neighbours_ns": "40ms", "timeout_ns": "300ms"}
 
 
 def test_names_go_round_through_one_another_and_go_with_their_owners() -> None:
-    ports = [free_udp_port() for _ in range(3)]
+    ports = [free_range() for _ in range(3)]
     a = NameService("A", f"127.0.0.1:{ports[0]}", **FAST)
     b = NameService("B", f"127.0.0.1:{ports[1]}", bootstrap=f"localhost:{ports[0]}", **FAST)
     c = NameService("C", f"127.0.0.1:{ports[2]}", bootstrap=f"just:wrong,127.0.0.1:{ports[1]}", **FAST)
@@ -27,7 +28,7 @@ def test_names_go_round_through_one_another_and_go_with_their_owners() -> None:
 
 
 def test_names_go_round_by_ipv6() -> None:
-    ports = [free_udp_port() for _ in range(3)]
+    ports = [free_range() for _ in range(3)]
     with NameService("A", f"[::1]:{ports[0]}", **FAST) as a, \
             NameService("B", f"[::]:{ports[1]}", bootstrap=f"[::1]:{ports[0]}", **FAST) as b, \
             NameService("C", f"[::1]:{ports[2]}", bootstrap=f"[::1]:{ports[1]}", **FAST) as c:
@@ -37,7 +38,7 @@ def test_names_go_round_by_ipv6() -> None:
 
 
 def test_a_name_of_the_other_ip_version_is_known_and_gets_no_frames() -> None:
-    ports = [free_udp_port() for _ in range(2)]
+    ports = [free_range() for _ in range(2)]
     with NameService("A", f"[::1]:{ports[0]}", bootstrap=f"127.0.0.1:{ports[1]}", **FAST) as a, \
             socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as other:
         [frame] = encode_frames([NameEntry("X", "10.0.0.9", 9, 0)])
@@ -53,7 +54,7 @@ def test_an_address_that_no_interface_has_is_refused() -> None:
 
 
 def test_accept_4_6_a_wildcard_becomes_the_address_that_the_frame_came_from() -> None:
-    port = free_udp_port()
+    port = free_range()
     with NameService("A", f"127.0.0.1:{port}", **FAST) as a, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("127.0.0.3", 0))
         [frame] = encode_frames([NameEntry("X", "0.0.0.0", 9, 0, True)])
@@ -67,6 +68,6 @@ def test_a_service_without_a_name_or_on_a_taken_port_is_refused() -> None:
         NameService("", "127.0.0.1:1")
     with pytest.raises(ConfigError, match="21 entries"):
         NameService("A", "127.0.0.1:1", bootstrap=",".join(f"h{n}:1" for n in range(21)))
-    port = free_udp_port()
+    port = free_range()
     with NameService("A", f"127.0.0.1:{port}"), pytest.raises(OSError):
         NameService("B", f"127.0.0.1:{port}")

@@ -16,8 +16,8 @@ from jgroups_py.cli import main
 from jgroups_py.cli.events import as_text
 from jgroups_py.model.version import __version__
 from jgroups_py.ops.control import ControlSocket, follow
+from jgroups_py.system.free_ports import free_range
 from tests.integration.serf_agent import free_port, until
-from tests.runtime.helpers import free_udp_port
 
 pytestmark = pytest.mark.real
 PATIENCE_S = 120.0
@@ -65,7 +65,7 @@ def shown(capsys: pytest.CaptureFixture[str], path: Path) -> dict[str, dict[str,
 def group(tmp_path: Path) -> Iterator[Callable[[str], JChannel]]:
     """Makes members of one group; the first has a control socket at tmp_path / "a"."""
     channels: list[JChannel] = []
-    port = free_udp_port()
+    port = free_range()
 
     def member(name: str) -> JChannel:
         channel = JChannel("udp", name=name, properties={"mcast_port": port})

@@ -14,7 +14,8 @@ import pytest
 import jgroups_py as jg
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.model.batch import NO_RELAY, NO_RELIABILITY
-from tests.integration.members import free_ports, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import free_ports
 
 pytestmark = pytest.mark.real
 

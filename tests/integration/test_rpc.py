@@ -24,7 +24,8 @@ from jgroups_py.blocks.rpc import (
     Rpc,
 )
 from jgroups_py.channel.aio import AsyncChannel
-from tests.runtime.helpers import eventually, free_udp_port
+from jgroups_py.system.free_ports import free_range
+from tests.runtime.helpers import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -66,7 +67,7 @@ class Member(jg.Receiver):
 @pytest.fixture(scope="module")
 def group() -> Iterator[list[Member]]:
     with ExitStack() as stack:
-        properties: dict[str, object] = {"mcast_port": free_udp_port()}
+        properties: dict[str, object] = {"mcast_port": free_range()}
         members = [Member(name, properties) for name in "ABC"]
         for member in members:
             stack.enter_context(member.channel)
@@ -164,7 +165,7 @@ def test_a_handler_may_send_requests_and_messages_still_reach_the_receiver(group
 
 
 def test_a_request_fails_when_its_destination_or_its_own_member_leaves():
-    properties: dict[str, object] = {"mcast_port": free_udp_port()}
+    properties: dict[str, object] = {"mcast_port": free_range()}
     a, b = (Member(name, properties) for name in "AB")
     eventually(lambda: len(a.channel.view.members) == 2)     # its view may change later than that of B
     reply, many = a.rpc.start(b.address, b"keep it", timeout=None), a.rpc.start_many(None, b"keep it", timeout=None)
@@ -195,7 +196,7 @@ def test_asyncio_asks_and_answers(new_event_loop):
         return request.payload.upper()
 
     async def play() -> None:
-        properties: dict[str, object] = {"mcast_port": free_udp_port()}
+        properties: dict[str, object] = {"mcast_port": free_range()}
         async with AsyncExitStack() as stack:
             channels = [await stack.enter_async_context(AsyncChannel("udp", name, properties)) for name in "AB"]
             a, b = (AsyncRpc(channels[0]), AsyncRpc(channels[1], handler))

@@ -9,7 +9,8 @@ import pytest
 
 import jgroups_py as jg
 from jgroups_py.blocks.anti_entropy import Change, SharedTable
-from tests.integration.members import free_ports, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import free_ports
 
 pytestmark = pytest.mark.real
 

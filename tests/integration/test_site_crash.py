@@ -15,8 +15,9 @@ from jgroups_py.protocols.relay.journal.records import BatchRecord, JournalDamag
 from jgroups_py.protocols.relay.journal.seals import place
 from jgroups_py.sealing.files import FileCipher, key_of
 from jgroups_py.sealing.keyring import new_keyring
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.system.secrets import SECRETS, read_keyring, write_keyring
-from tests.integration.members import STARTING_SECONDS, Event, Group, Member, free_range
+from tests.integration.members import STARTING_SECONDS, Event, Group, Member
 
 pytestmark = pytest.mark.real
 

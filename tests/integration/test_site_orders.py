@@ -21,7 +21,8 @@ from jgroups_py.channel.receiver import Receiver
 from jgroups_py.channel.sync import JChannel
 from jgroups_py.model.errors import ConfigError, SiteOrderError
 from jgroups_py.ops.control import ControlSocket, SiteControl
-from tests.integration.members import Group, Member, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import Group, Member
 
 pytestmark = pytest.mark.real
 

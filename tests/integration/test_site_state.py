@@ -13,7 +13,8 @@ import pytest
 
 import jgroups_py as jg
 from jgroups_py.model.address import Address
-from tests.integration.members import free_ports, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import free_ports
 
 pytestmark = pytest.mark.real
 

@@ -11,9 +11,9 @@ import pytest
 import jgroups_py as jg
 from jgroups_py.protocols.relay.sites.trust import FORMAT
 from jgroups_py.sealing.keyring import new_keyring
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.system.secrets import SECRETS, write_keyring
-from tests.integration.members import free_range
-from tests.runtime.helpers import eventually, free_udp_port
+from tests.runtime.helpers import eventually
 
 pytestmark = pytest.mark.real
 
@@ -34,7 +34,7 @@ def test_a_revoked_site_is_out_within_two_seconds(tmp_path: Path) -> None:
         for site, own in (("NYC", {"trust": trust, "trusted_relays": True}), ("SFO", {})):
             write_keyring(tmp_path / f"{site}.keys", new_keyring(SECRETS.draw(32)), new=True)
             channel = stacks.enter_context(jg.JChannel("sealed-site", site[0], {
-                **bridge, **own, "keyring": tmp_path / f"{site}.keys", "site": site, "mcast_port": free_udp_port()},
+                **bridge, **own, "keyring": tmp_path / f"{site}.keys", "site": site, "mcast_port": free_range()},
                 lambda message, site=site: got[site].append(message.payload)))
             channel.connect(f"group-{site}")
             channels[site] = channel

@@ -9,7 +9,8 @@ from time import monotonic, sleep
 import pytest
 
 import jgroups_py as jg
-from tests.integration.members import free_ports, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import free_ports
 from tests.unit.config.stock import write_all
 
 pytestmark = pytest.mark.real

@@ -20,9 +20,9 @@ from jgroups_py.model.errors import NotConnectedError
 from jgroups_py.ops.control import ControlSocket
 from jgroups_py.ops.http import HttpEndpoint
 from jgroups_py.ops.survey import ANSWER_SECONDS, FRESH_SECONDS, Survey
-from tests.integration.members import Group, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import Group
 from tests.integration.serf_agent import until
-from tests.runtime.helpers import free_udp_port
 
 pytestmark = pytest.mark.real
 STACKS = Path(__file__).parents[2] / "stacks"
@@ -33,7 +33,7 @@ def by_name(survey: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def test_a_member_whose_receiver_stands_still_answers_and_is_named():
-    port, going_on, got = str(free_udp_port()), threading.Event(), threading.Semaphore(0)
+    port, going_on, got = str(free_range()), threading.Event(), threading.Semaphore(0)
 
     def stand_still(message: jg.Message) -> None:
         got.release()
@@ -67,7 +67,7 @@ def test_a_member_whose_receiver_stands_still_answers_and_is_named():
 
 @pytest.mark.parametrize("to_all", [True, False], ids=["multicasts", "unicasts"])
 def test_a_member_that_waits_for_credits_of_a_blocked_one_asks_and_answers_all_the_same(to_all: bool):
-    port, going_on = str(free_udp_port()), threading.Event()
+    port, going_on = str(free_range()), threading.Event()
     with jg.JChannel("udp", "A", {"mcast_port": port}) as a, jg.JChannel("udp", "B", {"mcast_port": port}) as b, \
             jg.JChannel("udp", "C", {"mcast_port": port}) as c:
         surveys = [Survey.of(channel) for channel in (a, b, c)]
@@ -100,7 +100,7 @@ def test_a_member_that_waits_for_credits_of_a_blocked_one_asks_and_answers_all_t
 
 
 def test_all_who_ask_at_once_share_a_survey():
-    port = str(free_udp_port())
+    port = str(free_range())
     with jg.JChannel("udp", "A", {"mcast_port": port}) as a, jg.JChannel("udp", "B", {"mcast_port": port}) as b:
         for channel in (a, b):
             channel.connect("chat")
@@ -166,7 +166,7 @@ def test_a_stopped_member_is_named_within_a_second_and_the_others_answer_across_
 
 
 def test_the_endpoint_answers_for_all_and_goes_on_meanwhile(tmp_path: Path):
-    port = str(free_udp_port())
+    port = str(free_range())
     with jg.JChannel("udp", "A", {"mcast_port": port}) as a, jg.JChannel("udp", "B", {"mcast_port": port}) as b, \
             HttpEndpoint(a, "0") as endpoint, ControlSocket(b, tmp_path / "b.sock"):
         for channel in (a, b):
@@ -185,7 +185,7 @@ def test_thirty_members_of_three_sites_answer_any_member_within_a_second():
     bridge = {"bridge_port": first, "bridge_hosts": ",".join(f"127.0.0.1[{first + at}]" for at in range(3)),
               "bridge_name": f"survey-{first}"}
     names = [(site, f"{site}{number}") for site in ("NYC", "SFO", "LON") for number in range(10)]
-    ports = {site: {"mcast_port": free_udp_port(), "site": site} for site in ("NYC", "SFO", "LON")}
+    ports = {site: {"mcast_port": free_range(), "site": site} for site in ("NYC", "SFO", "LON")}
     going_on, got = threading.Event(), threading.Semaphore(0)
 
     def stand_still(message: jg.Message) -> None:

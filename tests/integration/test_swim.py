@@ -9,7 +9,8 @@ import pytest
 from jgroups_py.blocks.swim_membership import Membership, MembershipListener
 from jgroups_py.model.errors import ChannelClosedError, ConfigError
 from jgroups_py.model.swim_member import Accusation, Member
-from tests.integration.members import Group, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import Group
 from tests.integration.members import Member as MemberProcess
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

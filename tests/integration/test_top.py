@@ -21,7 +21,8 @@ import pytest
 
 from jgroups_py.cli import main
 from jgroups_py.cli.top.terminal import OTHER_SCREEN, OWN_SCREEN
-from tests.integration.members import Group, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import Group
 
 pytestmark = pytest.mark.real
 STACKS = Path(__file__).parents[2] / "stacks"

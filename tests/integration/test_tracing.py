@@ -29,8 +29,9 @@ from jgroups_py.model.batch import Header
 from jgroups_py.ops import open_spans as open_spans_module
 from jgroups_py.ops import tracing
 from jgroups_py.ops.tracing import SENT_HEADER, TRACE_HEADER, Tracing
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.wire import AppHeaders
-from tests.integration.members import free_ports, free_range
+from tests.integration.members import free_ports
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(120)]
 

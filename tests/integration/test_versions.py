@@ -16,9 +16,10 @@ from time import sleep
 import pytest
 
 from jgroups_py.cli import main
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.wire import frame
 from tests.integration import pinned
-from tests.integration.members import STARTING_SECONDS, Group, Member, free_range
+from tests.integration.members import STARTING_SECONDS, Group, Member
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 

@@ -11,7 +11,8 @@ import pytest
 
 from jgroups_py.cli import main
 from jgroups_py.ops.dashboard import dashboard
-from tests.integration.members import Group, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import Group
 from tests.integration.serf_agent import until
 from tests.ops.prometheus import Prometheus, ensure
 

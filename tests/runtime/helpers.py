@@ -1,7 +1,6 @@
 """Waiting for something that real sockets and threads do soon, without sleeping longer than needed."""
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Callable
 from time import monotonic, sleep
@@ -19,13 +18,6 @@ def eventually(holds: Callable[[], object], what: str = "it") -> None:
     while not holds():
         assert monotonic() < until, f"{what} did not happen within {PATIENCE_SECONDS:g} s"
         sleep(0.002)
-
-
-def free_udp_port() -> int:
-    """A free port (for the multicast group of one test)."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
 
 
 class LoopHost:

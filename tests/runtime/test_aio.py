@@ -14,8 +14,9 @@ import jgroups_py as jg
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.model.units import millis
 from jgroups_py.stack.protocol import Protocol
+from jgroups_py.system.free_ports import free_range
 from tests.runtime import helpers, solo
-from tests.runtime.helpers import PATIENCE_SECONDS, free_udp_port
+from tests.runtime.helpers import PATIENCE_SECONDS
 from tests.runtime.test_callbacks import Echo, Keeper
 from tests.runtime.test_io_thread import Ticking, compute, ticking
 
@@ -46,7 +47,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Callable[[Test], None]]:
 
 
 def open_channel(*more: type[Protocol], receiver: object = None) -> AsyncChannel:
-    return AsyncChannel(solo.udp(*more, mcast_port=free_udp_port()), name="A", receiver=receiver)
+    return AsyncChannel(solo.udp(*more, mcast_port=free_range()), name="A", receiver=receiver)
 
 
 async def eventually(holds: Callable[[], object]) -> None:

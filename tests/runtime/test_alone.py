@@ -10,7 +10,7 @@ import jgroups_py as jg
 from jgroups_py.channel import session
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.runtime.name_resolution import resolvers
-from tests.runtime.helpers import free_udp_port
+from jgroups_py.system.free_ports import free_range
 
 pytestmark = pytest.mark.real
 
@@ -37,7 +37,7 @@ class Reasons(jg.Receiver):
 @pytest.fixture
 def properties(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     monkeypatch.setattr(session, "ALONE_NS", millis(300))
-    return {"mcast_port": free_udp_port()}
+    return {"mcast_port": free_range()}
 
 
 def test_a_founder_that_stays_alone_is_told_once_and_the_log_has_a_warning(

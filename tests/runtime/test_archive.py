@@ -17,7 +17,8 @@ from jgroups_py.archive.reading import read_all
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.config.spec import LayerSpec
 from jgroups_py.protocols.archive import Archive, ArchiveConfig
-from tests.runtime.helpers import PATIENCE_SECONDS, eventually, free_udp_port
+from jgroups_py.system.free_ports import free_range
+from tests.runtime.helpers import PATIENCE_SECONDS, eventually
 from tests.runtime.solo import Solo, SoloSpec, udp
 
 pytestmark = pytest.mark.real
@@ -34,7 +35,7 @@ class RecordedSolo(SoloSpec):
 
 
 def recorded(directory: Path, **settings) -> RecordedSolo:
-    spec = udp(Solo, mcast_port=free_udp_port())
+    spec = udp(Solo, mcast_port=free_range())
     config = ArchiveConfig(directory=str(directory), payload=True, **settings)
     return RecordedSolo((*spec.layers, LayerSpec("ARCHIVE", config))[:1], archive=config)
 

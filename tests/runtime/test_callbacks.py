@@ -15,8 +15,9 @@ from jgroups_py.model.batch import Batch
 from jgroups_py.model.events import AppBusy, GetState, StateChunk
 from jgroups_py.model.outputs import ProvideState, StateBegin, StateEnd, StatePart
 from jgroups_py.stack.protocol import on
+from jgroups_py.system.free_ports import free_range
 from tests.runtime import solo
-from tests.runtime.helpers import PATIENCE_SECONDS, Recorder, calls, eventually, free_udp_port
+from tests.runtime.helpers import PATIENCE_SECONDS, Recorder, calls, eventually
 from tests.runtime.solo import Solo
 
 pytestmark = pytest.mark.real
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.real
 
 @pytest.fixture
 def channel():
-    made = jg.JChannel(solo.udp(mcast_port=free_udp_port()), name="A", receiver=Recorder())
+    made = jg.JChannel(solo.udp(mcast_port=free_range()), name="A", receiver=Recorder())
     yield made
     made.close()
 
@@ -86,7 +87,7 @@ def test_a_callback_may_end_its_channel_and_nothing_is_delivered_afterwards(chan
 def test_a_callback_may_send_more_than_the_queue_holds():
     got: list[bytes] = []
     done = threading.Event()
-    channel = jg.JChannel(solo.udp(mcast_port=free_udp_port()), name="A")
+    channel = jg.JChannel(solo.udp(mcast_port=free_range()), name="A")
 
     def receive(message: jg.Message) -> None:
         got.append(message.payload[:1])
@@ -129,7 +130,7 @@ def test_a_slow_receiver_makes_the_member_refuse_credits_until_it_has_caught_up(
         gate.wait(10)
         got.append(1)
 
-    with jg.JChannel(solo.udp(Watch, mcast_port=free_udp_port()), receiver=receive) as slow:
+    with jg.JChannel(solo.udp(Watch, mcast_port=free_range()), receiver=receive) as slow:
         slow.connect("chat")
         slow.send_batch(None, [bytes(10_000)] * 400)
         eventually(lambda: busy == [True])
@@ -150,7 +151,7 @@ class Broken(Solo):
 
 def test_a_bug_in_the_core_closes_its_channel_with_the_reason_and_no_other(channel, caplog):
     channel.connect("chat")
-    broken = jg.JChannel(solo.udp(Broken, mcast_port=free_udp_port()), name="B", receiver=Recorder())
+    broken = jg.JChannel(solo.udp(Broken, mcast_port=free_range()), name="B", receiver=Recorder())
     broken.connect("chat")
     with caplog.at_level(logging.ERROR, "jgroups_py"):
         broken.send(None, b"break")
@@ -202,7 +203,7 @@ class Keeper(jg.Receiver):
 def test_a_state_travels_whole():
     # Larger than the pipe and the queue together would be a deadlock here: provider and receiver are one thread.
     keeper = Keeper(os.urandom(1_000_000))
-    with jg.JChannel(solo.udp(Echo, mcast_port=free_udp_port()), receiver=keeper) as channel:
+    with jg.JChannel(solo.udp(Echo, mcast_port=free_range()), receiver=keeper) as channel:
         channel.connect("chat", state_from=jg.COORDINATOR)
         assert keeper.got == keeper.state
 
@@ -212,7 +213,7 @@ def test_a_provider_that_raises_fails_the_transfer_with_the_reason():
         def get_state(self, stream):
             raise RuntimeError("no state today")
 
-    with jg.JChannel(solo.udp(Echo, mcast_port=free_udp_port()), receiver=Bad(b"")) as channel:
+    with jg.JChannel(solo.udp(Echo, mcast_port=free_range()), receiver=Bad(b"")) as channel:
         channel.connect("chat")
         with pytest.raises(jg.StateTransferError, match="no state today"):
             channel.get_state()
@@ -224,7 +225,7 @@ def test_a_state_that_is_not_read_to_its_end_is_dropped_and_the_channel_goes_on(
             self.got = stream.read(10)
 
     lazy = Lazy(b"x" * 500_000)
-    with jg.JChannel(solo.udp(Echo, mcast_port=free_udp_port()), receiver=lazy) as channel:
+    with jg.JChannel(solo.udp(Echo, mcast_port=free_range()), receiver=lazy) as channel:
         channel.connect("chat")
         channel.get_state()
         channel.get_state()
@@ -236,7 +237,7 @@ def test_a_receiver_without_set_state_gets_an_error():
         def get_state(self, stream):
             stream.write(b"x")
 
-    with jg.JChannel(solo.udp(Echo, mcast_port=free_udp_port()), receiver=Mute()) as channel:
+    with jg.JChannel(solo.udp(Echo, mcast_port=free_range()), receiver=Mute()) as channel:
         channel.connect("chat")
         with pytest.raises(jg.StateTransferError, match="set_state"):
             channel.get_state()
@@ -250,7 +251,7 @@ def test_a_callback_may_fetch_the_state():
             channel.get_state()
             done.append(self.got)
 
-    with jg.JChannel(solo.udp(Echo, mcast_port=free_udp_port()), receiver=Eager(b"state")) as channel:
+    with jg.JChannel(solo.udp(Echo, mcast_port=free_range()), receiver=Eager(b"state")) as channel:
         channel.connect("chat")
         channel.send(None, b"go")
         eventually(lambda: done)
@@ -278,7 +279,7 @@ channel.connect("chat")
 
 def run_script(rest: str) -> subprocess.CompletedProcess[str]:
     root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
-    script = SCRIPT.format(root=root, port=free_udp_port(), rest=rest)
+    script = SCRIPT.format(root=root, port=free_range(), rest=rest)
     return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_SECONDS,
                           check=False)
 

@@ -12,15 +12,16 @@ import pytest
 
 import jgroups_py as jg
 from jgroups_py.stack.protocol import Protocol
+from jgroups_py.system.free_ports import free_range
 from tests.runtime import solo
-from tests.runtime.helpers import Recorder, calls, eventually, free_udp_port
+from tests.runtime.helpers import Recorder, calls, eventually
 
 pytestmark = pytest.mark.real
 
 
 @pytest.fixture
 def channel() -> Iterator[jg.JChannel]:
-    made = jg.JChannel(solo.udp(mcast_port=free_udp_port()), name="A", receiver=Recorder())
+    made = jg.JChannel(solo.udp(mcast_port=free_range()), name="A", receiver=Recorder())
     yield made
     made.close()
 
@@ -36,7 +37,7 @@ def test_the_first_view_is_delivered_before_connect_returns(channel):
 
 
 def test_views_are_logged_and_frames_of_another_cluster_once(caplog):
-    port = free_udp_port()
+    port = free_range()
     with caplog.at_level(logging.DEBUG, "jgroups_py"), \
             jg.JChannel(solo.udp(mcast_port=port), name="A") as one, \
             jg.JChannel(solo.udp(mcast_port=port), name="B") as other:
@@ -91,14 +92,14 @@ class Loner(Protocol):
 
 
 def test_a_join_that_takes_too_long_leaves_the_channel_open_again():
-    with jg.JChannel(solo.udp(Loner, mcast_port=free_udp_port()), name="A") as channel:
+    with jg.JChannel(solo.udp(Loner, mcast_port=free_range()), name="A") as channel:
         with pytest.raises(jg.JoinTimeoutError, match="'chat'"):
             channel.connect("chat", timeout=0.05)
         assert channel.state == "OPEN"
 
 
 def test_closing_from_another_thread_ends_a_connect_that_waits():
-    channel = jg.JChannel(solo.udp(Loner, mcast_port=free_udp_port()), name="A")
+    channel = jg.JChannel(solo.udp(Loner, mcast_port=free_range()), name="A")
     errors: list[Exception] = []
 
     def connect() -> None:
@@ -135,7 +136,7 @@ def test_closing_takes_well_under_a_second(channel):
 
 
 def test_many_channels_live_in_one_process_and_exchange_messages():
-    port = free_udp_port()
+    port = free_range()
     channels = [jg.JChannel(solo.udp(mcast_port=port), name=f"M{number}", receiver=Recorder()) for number in range(10)]
     for channel in channels:
         channel.connect("chat")

@@ -21,7 +21,7 @@ from jgroups_py.model.errors import ChannelError
 from jgroups_py.ops.control import ControlSocket
 from jgroups_py.ops.doctor import host, pair
 from jgroups_py.ops.doctor.finding import BAD, OK, WARN, Diagnosis
-from tests.runtime.helpers import free_udp_port
+from jgroups_py.system.free_ports import free_range
 
 pytestmark = pytest.mark.real
 
@@ -43,7 +43,7 @@ def taken(port: int = 0) -> Iterator[int]:
 
 
 def test_a_stack_on_loopback_is_healthy_and_alone():
-    found = examined(mcast_port=free_udp_port())
+    found = examined(mcast_port=free_range())
     assert {check for check, finding in found.items() if finding.level == BAD} == set()
     assert found["multicast"].level == OK
     assert (found["reach"].level, "site_local" in found["reach"].remedy) == (WARN, True)
@@ -77,13 +77,13 @@ def test_ports_that_are_taken():
 
 
 def test_a_multicast_that_nobody_hears_is_bad(monkeypatch: pytest.MonkeyPatch):
-    transport = load("udp", {"mcast_port": free_udp_port()}).layers[0].config
+    transport = load("udp", {"mcast_port": free_range()}).layers[0].config
     monkeypatch.setattr(host, "HEAR_SECONDS", 0.0)
     assert host._multicast(transport, "127.0.0.1").level == BAD
 
 
 def test_a_member_that_listens_at_the_port_gets_nothing_from_the_doctor():
-    port = free_udp_port()
+    port = free_range()
     with jg.JChannel("udp", "A", {"mcast_port": port}) as channel:
         channel.connect("chat")
         assert examined(mcast_port=port)["multicast"].level == OK
@@ -130,7 +130,7 @@ def test_the_folder_of_the_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_two_members_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    port = str(free_udp_port())
+    port = str(free_range())
     with jg.JChannel("udp", "A", {"mcast_port": port}) as one, jg.JChannel("udp", "A", {"mcast_port": port}) as two, \
             ControlSocket(one, tmp_path / "a.sock"):
         one.connect("chat")
@@ -149,7 +149,7 @@ class Listening:
     """`listen` on a thread."""
 
     def __init__(self, stack: str = "udp", host: str = "127.0.0.1", **properties: object) -> None:
-        self.spec = load(stack, {"mcast_port": free_udp_port(), **properties} if stack == "udp" else properties)
+        self.spec = load(stack, {"mcast_port": free_range(), **properties} if stack == "udp" else properties)
         self.host = host
         with taken() as self.port:
             pass
@@ -193,7 +193,7 @@ def test_a_pair_that_speaks_ipv6():
 
 
 def test_a_pair_in_two_multicast_groups():
-    assert Listening().examined(load("udp", {"mcast_port": free_udp_port()}))["multicast"] == [BAD, BAD]
+    assert Listening().examined(load("udp", {"mcast_port": free_range()}))["multicast"] == [BAD, BAD]
 
 
 def test_datagrams_that_are_cut_off_at_a_size(monkeypatch: pytest.MonkeyPatch):
@@ -244,7 +244,7 @@ def test_a_stranger_ends_the_listening_with_a_reason(line: bytes):
 @pytest.mark.parametrize("question", [{}, {"ask": "datagram", "token": "short", "port": 1, "bytes": 1}, {"ask": 7},
                                       {"ask": "multicast", "token": ["x"]}])
 def test_questions_that_make_no_sense_send_nothing(question: dict[str, Any]):
-    sockets = pair.ExaminationSockets(load("udp", {"mcast_port": free_udp_port()}))
+    sockets = pair.ExaminationSockets(load("udp", {"mcast_port": free_range()}))
     try:
         assert pair._answer(question, sockets, "127.0.0.1") == {"error": "unknown question"}
     finally:

@@ -16,8 +16,9 @@ from jgroups_py.blocks.standalone import Standalone
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.model.errors import ChannelClosedError, RequestError
 from jgroups_py.model.outputs import Output, ProvideState
+from jgroups_py.system.free_ports import free_range
 from tests.runtime import solo
-from tests.runtime.helpers import PATIENCE_SECONDS, OnLoop, eventually, free_udp_port
+from tests.runtime.helpers import PATIENCE_SECONDS, OnLoop, eventually
 
 pytestmark = pytest.mark.real
 
@@ -34,7 +35,7 @@ def hooked(monkeypatch: pytest.MonkeyPatch) -> Hooked:
 
 
 def channel(receiver: object = None) -> jg.JChannel:
-    return jg.JChannel(solo.udp(mcast_port=free_udp_port()), name="A", receiver=receiver)
+    return jg.JChannel(solo.udp(mcast_port=free_range()), name="A", receiver=receiver)
 
 
 def raiser(error: BaseException, number: int = 1) -> Callable[..., Any]:
@@ -142,7 +143,7 @@ def test_a_standalone_stack_whose_application_exits_ends(hooked: Hooked) -> None
         def _call(self, output: Output) -> None:
             raise SystemExit
 
-    member = Failing(solo.udp(mcast_port=free_udp_port()), None, "A")
+    member = Failing(solo.udp(mcast_port=free_range()), None, "A")
     with contextlib.suppress(ChannelClosedError):            # it may have ended before `_begin` returns
         member._begin("chat")
     eventually(lambda: hooked)
@@ -161,7 +162,7 @@ def test_an_exit_in_a_callback_of_an_async_channel_ends_the_event_loop(
         await asyncio.sleep(0)
         receive(message)
 
-    ch = AsyncChannel(solo.udp(mcast_port=free_udp_port()), name="A", receiver=awaiting if coroutine else receive)
+    ch = AsyncChannel(solo.udp(mcast_port=free_range()), name="A", receiver=awaiting if coroutine else receive)
     states: list[str] = []
 
     async def application() -> None:
@@ -189,7 +190,7 @@ def test_an_exit_while_an_async_channel_provides_a_state_ends_the_event_loop() -
         def set_state(self, stream: io.BufferedIOBase) -> None:
             stream.read()
 
-    ch = AsyncChannel(solo.udp(mcast_port=free_udp_port()), name="A", receiver=Keeper())
+    ch = AsyncChannel(solo.udp(mcast_port=free_range()), name="A", receiver=Keeper())
 
     async def application() -> None:
         async with ch:

@@ -11,8 +11,8 @@ from jgroups_py.config.load import load
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.runtime.foreign_formats import FORMATS, OpenFormat, OpenFormats, format_of
 from jgroups_py.sealing.keyring import new_keyring
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.system.secrets import write_keyring
-from tests.runtime.helpers import free_udp_port
 
 SEALED, CLEAR = OpenFormat("UDP", sealed=True, foreign=False), OpenFormat("UDP", sealed=False, foreign=False)
 FOREIGN, TRUSTED = OpenFormat("INFLUX", sealed=False, foreign=True), OpenFormat("INFLUX", sealed=False, foreign=False)
@@ -56,13 +56,13 @@ def test_a_trusted_network_or_keys_make_it_none(transport, foreign):
 @pytest.mark.real
 def test_a_name_service_beside_a_sealed_channel_needs_a_trusted_network(tmp_path: Path):
     write_keyring(tmp_path / "k", new_keyring(b"k" * 32), new=True)
-    with jg.JChannel("sealed", "A", {"keyring": tmp_path / "k", "mcast_port": free_udp_port()}) as member:
+    with jg.JChannel("sealed", "A", {"keyring": tmp_path / "k", "mcast_port": free_range()}) as member:
         member.connect("sealed")
         with pytest.raises(ConfigError, match="NameService believes frames that are not sealed"):
-            NameService("a", f"127.0.0.1:{free_udp_port()}")
-        NameService("a", f"127.0.0.1:{free_udp_port()}", trusted_network=True).close()
-    with NameService("a", f"127.0.0.1:{free_udp_port()}"), \
-            jg.JChannel("sealed", "A", {"keyring": tmp_path / "k", "mcast_port": free_udp_port()}) as member, \
+            NameService("a", f"127.0.0.1:{free_range()}")
+        NameService("a", f"127.0.0.1:{free_range()}", trusted_network=True).close()
+    with NameService("a", f"127.0.0.1:{free_range()}"), \
+            jg.JChannel("sealed", "A", {"keyring": tmp_path / "k", "mcast_port": free_range()}) as member, \
             pytest.raises(jg.ChannelError, match="NameService believes"):
         member.connect("sealed")
     assert FORMATS._open == []

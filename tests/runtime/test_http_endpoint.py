@@ -16,14 +16,14 @@ import pytest
 import jgroups_py as jg
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.ops.http import HttpAccess, HttpEndpoint
-from tests.runtime.helpers import free_udp_port
+from jgroups_py.system.free_ports import free_range
 
 pytestmark = pytest.mark.real
 
 
 @pytest.fixture
 def channel() -> Iterator[jg.JChannel]:
-    with jg.JChannel("udp", "A", {"mcast_port": free_udp_port()}) as made:
+    with jg.JChannel("udp", "A", {"mcast_port": free_range()}) as made:
         yield made
 
 

@@ -12,8 +12,9 @@ from jgroups_py.model.batch import Batch
 from jgroups_py.model.outputs import Closed
 from jgroups_py.model.units import millis
 from jgroups_py.stack.protocol import timer
+from jgroups_py.system.free_ports import free_range
 from tests.runtime import solo
-from tests.runtime.helpers import PATIENCE_SECONDS, Recorder, calls, eventually, free_udp_port
+from tests.runtime.helpers import PATIENCE_SECONDS, Recorder, calls, eventually
 
 pytestmark = pytest.mark.real
 TICKS = 10
@@ -35,7 +36,7 @@ class Ticking(solo.Solo):
 
 
 def connected(*layers: type[solo.Solo], receiver: object = None) -> jg.JChannel:
-    channel = jg.JChannel(solo.udp(*layers, mcast_port=free_udp_port()), name="A", receiver=receiver)
+    channel = jg.JChannel(solo.udp(*layers, mcast_port=free_range()), name="A", receiver=receiver)
     return channel.connect("chat")
 
 
@@ -164,7 +165,7 @@ def test_a_flood_of_single_messages_travels_in_few_frames():
 
 
 def test_a_callback_of_each_of_two_channels_may_close_the_other():
-    channels = [jg.JChannel(solo.udp(mcast_port=free_udp_port()), name=name) for name in "AB"]
+    channels = [jg.JChannel(solo.udp(mcast_port=free_range()), name=name) for name in "AB"]
     closed: list[str] = []
     both = threading.Barrier(2)
 
@@ -229,7 +230,7 @@ def test_a_channel_that_is_refused_at_once_can_be_closed_while_connect_is_under_
         if thread.name.startswith("jgroups-"):
             threading.Event().wait(0.2)                      # so that the thread has ended before `connect` goes on
     monkeypatch.setattr(threading.Thread, "start", start_and_pause)
-    channel = jg.JChannel(solo.udp(Refusing, mcast_port=free_udp_port()), name="A")
+    channel = jg.JChannel(solo.udp(Refusing, mcast_port=free_range()), name="A")
     errors: list[str] = []
 
     def connect() -> None:

@@ -18,16 +18,17 @@ from jgroups_py.channel.streams import KEPT_BYTES, KEPT_EVENTS, DeliveryStream
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.outputs import MessagesLost
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.testing.bench import address, view_of
 from tests.runtime import solo
-from tests.runtime.helpers import PATIENCE_SECONDS, eventually, free_udp_port
+from tests.runtime.helpers import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.real
 B = address("B")
 
 
 def stack() -> StackSpec:
-    return solo.udp(mcast_port=free_udp_port())
+    return solo.udp(mcast_port=free_range())
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def test_join_connects_and_closes_and_a_channel_that_cannot_join_is_closed():
 
 
 def test_two_members_find_each_other_and_talk():
-    properties = {"bind_addr": "127.0.0.1", "mcast_port": free_udp_port()}
+    properties = {"bind_addr": "127.0.0.1", "mcast_port": free_range()}
     with jg.join("chat", name="A", properties=properties) as a, jg.join("chat", name="B", properties=properties) as b:
         assert a.wait_for(members=2, timeout=PATIENCE_SECONDS) == b.wait_for(members=2, timeout=PATIENCE_SECONDS)
         assert (a.others, b.others, b.coordinator) == ((b.me,), (a.me,), a.me)
@@ -128,7 +129,7 @@ def test_two_members_find_each_other_and_talk():
 
 
 def test_a_loop_that_does_not_read_slows_the_senders_of_its_group_and_loses_nothing():
-    properties = {"bind_addr": "127.0.0.1", "mcast_port": free_udp_port()}
+    properties = {"bind_addr": "127.0.0.1", "mcast_port": free_range()}
     with jg.join("chat", name="A", properties=properties) as a, jg.join("chat", name="B", properties=properties) as b:
         a.wait_for(members=2, timeout=PATIENCE_SECONDS)
         loop, sent = b.messages(timeout=PATIENCE_SECONDS), 0

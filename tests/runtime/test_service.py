@@ -17,8 +17,8 @@ import pytest
 
 from jgroups_py.cli.service import MemberService
 from jgroups_py.model.errors import NotConnectedError
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.system.service_manager import ServiceManager
-from tests.runtime.helpers import free_udp_port
 
 pytestmark = pytest.mark.real
 
@@ -136,7 +136,7 @@ def test_a_sigterm_whose_exception_python_ignores_is_not_lost():
 def test_a_member_without_an_input_stays_until_sigterm_and_leaves_then(manager: Manager, tmp_path: Path):
     events = tmp_path / "events"
     with events.open("w") as out:
-        serve_until_sigterm(manager, "udp", ["-p", f"mcast_port={free_udp_port()}"], ["READY=1", "WATCHDOG=1"], out)
+        serve_until_sigterm(manager, "udp", ["-p", f"mcast_port={free_range()}"], ["READY=1", "WATCHDOG=1"], out)
     assert [json.loads(line)["event"] for line in events.read_text().splitlines()] == ["view", "ready", "stats"]
 
 

@@ -17,8 +17,9 @@ from jgroups_py.runtime.sockets import tcp
 from jgroups_py.runtime.sockets.interfaces import host_address, interfaces, resolve
 from jgroups_py.runtime.sockets.tcp import TcpMesh, make_hello, parse_hello
 from jgroups_py.runtime.sockets.udp import READS_PER_ROUND, UdpSockets, bound_in_range
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.wire import SOURCE_OFFSET
-from tests.runtime.helpers import OnLoop, eventually, free_udp_port
+from tests.runtime.helpers import OnLoop, eventually
 from tests.runtime.proxies import Proxy
 
 pytestmark = pytest.mark.real
@@ -89,7 +90,7 @@ def test_a_unicast_arrives_whole_with_the_senders_address(bench):
 
 
 def test_a_multicast_arrives_at_all_members_on_this_host(bench):
-    port = free_udp_port()
+    port = free_range()
     ends = [bench.udp(mcast_port=port) for _ in range(3)]
     bench.send(ends[0], None, b"to all")
     eventually(lambda: all(end.frames for end in ends))
@@ -98,7 +99,7 @@ def test_a_multicast_arrives_at_all_members_on_this_host(bench):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system's filter is Linux's")
 def test_own_multicasts_do_not_come_back_but_all_others_and_all_garbage_do(bench):
-    port, mine, other = free_udp_port(), b"A" * 16, b"A" * 15 + b"B"
+    port, mine, other = free_range(), b"A" * 16, b"A" * 15 + b"B"
     a, b = bench.udp(mine, mcast_port=port), bench.udp(other, mcast_port=port)
     frames = [bytes(SOURCE_OFFSET) + source + b"rest" for source in (mine, other)]
     short = [bytes(SOURCE_OFFSET) + mine[:15], b"", b"x"]
@@ -110,7 +111,7 @@ def test_own_multicasts_do_not_come_back_but_all_others_and_all_garbage_do(bench
 
 
 def test_frames_of_another_group_on_the_same_port_are_dropped(bench):
-    port = free_udp_port()
+    port = free_range()
     a, b = bench.udp(mcast_port=port), bench.udp(mcast_port=port, mcast_addr="239.8.8.9")
     bench.send(b, None, b"theirs")
     bench.send(a, None, b"ours")

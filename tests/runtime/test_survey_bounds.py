@@ -11,8 +11,8 @@ from jgroups_py.model.batch import Batch
 from jgroups_py.model.outputs import Deliver
 from jgroups_py.ops.survey import MOST_ANSWERS, QUESTION, Survey
 from jgroups_py.ops.watch import ask_node
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.wire.block_headers import SURVEY_SERVICE, Answer, Ask
-from tests.runtime.helpers import free_udp_port
 
 pytestmark = pytest.mark.real
 STRANGER = Address(b"s" * 16, "stranger")
@@ -20,7 +20,7 @@ STRANGER = Address(b"s" * 16, "stranger")
 
 @pytest.fixture
 def channel() -> Iterator[jg.JChannel]:
-    with jg.JChannel("udp", "A", {"mcast_port": free_udp_port()}) as made:
+    with jg.JChannel("udp", "A", {"mcast_port": free_range()}) as made:
         made.connect("chat")
         yield made
 

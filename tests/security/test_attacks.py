@@ -20,10 +20,10 @@ from jgroups_py.model.batch import Batch
 from jgroups_py.runtime.sockets.tcp import make_hello
 from jgroups_py.sealing.keyring import new_keyring
 from jgroups_py.stack.protocol import CONTROL
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.system.secrets import SECRETS, write_keyring
 from jgroups_py.wire.sealed_head import HEAD_BYTES
-from tests.integration.members import free_range
-from tests.runtime.helpers import eventually, free_udp_port
+from tests.runtime.helpers import eventually
 from tests.security.kit import ATTACKS, EVIL, FORGED, Group, clear, message, sealed
 from tests.wire.collect import collected
 
@@ -63,7 +63,7 @@ class Three:
     """Members A, B and C of one group, and the wire."""
 
     def __init__(self, stacks: ExitStack, stack: str, properties: dict[str, Any]) -> None:
-        port = free_udp_port()
+        port = free_range()
         self.wire = Wire(stacks, port)
         self.got: dict[str, list[bytes]] = {name: [] for name in "ABC"}
         self.members: list[jg.JChannel] = []
@@ -172,7 +172,7 @@ def test_no_header_that_is_known_somewhere_ends_the_thread_of_a_member(stack):
     """Each header of the package with a message and without one, in clear: most are of protocols that are not in the
     stack, so they reach the application's side of the channel."""
     with ExitStack() as stacks:
-        port, one, other = free_udp_port(), [], Batches()
+        port, one, other = free_range(), [], Batches()
         wire = Wire(stacks, port)
         receivers = {"A": lambda message: one.append(message.payload), "B": other}
         members = [stacks.enter_context(jg.JChannel(stack, name, {"mcast_port": port}, receiver))

@@ -34,9 +34,10 @@ from jgroups_py.protocols.unicast.headers import UnicastData
 from jgroups_py.sealing.identities import KnownMembers, RevokedKeys, new_identity
 from jgroups_py.sealing.keyring import new_keyring
 from jgroups_py.stack.protocol import CONTROL
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.system.secrets import SECRETS, write_keyring
 from jgroups_py.wire.sealed_head import MULTICAST_STREAM, TAGGED_STREAM, UNICAST_STREAM, read_head
-from tests.runtime.helpers import eventually, free_udp_port
+from tests.runtime.helpers import eventually
 from tests.security.holders import (
     AHEAD,
     Keys,
@@ -131,7 +132,7 @@ class Besieged:
 
     def __init__(self, stacks: ExitStack, files: Files | None, encrypt: dict[str, Any]) -> None:
         self.files, self.encrypt = files, encrypt
-        self.port = free_udp_port()
+        self.port = free_range()
         self.wire = Wire(stacks, self.port)
         self.direct = stacks.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         self.got: dict[str, list[tuple[str, bytes]]] = {name: [] for name in (*NAMES, "M")}

@@ -17,9 +17,9 @@ import pytest
 
 import jgroups_py as jg
 from jgroups_py.sealing.keyring import new_keyring
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.system.secrets import SECRETS, write_keyring
-from tests.integration.members import free_range
-from tests.runtime.helpers import eventually, free_udp_port
+from tests.runtime.helpers import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.slow,
               pytest.mark.skipif(os.geteuid() != 0, reason="packet sockets need root")]
@@ -125,7 +125,7 @@ def talkers(cluster: str, keyring: Path, mcast_port: int, first: int) -> Iterato
 def test_14_a_recording_has_no_effect_on_its_group_on_later_members_and_on_another_group(tmp_path, recorded_s):
     keyring = tmp_path / "group.keys"
     write_keyring(keyring, new_keyring(SECRETS.draw(32)), new=True)
-    mcast_port, other_port, first = free_udp_port(), free_udp_port(), free_range(2 * len(NAMES))
+    mcast_port, other_port, first = free_range(), free_range(), free_range(2 * len(NAMES))
     with talkers("recorded", keyring, mcast_port, first) as group:
         with Tap(group.ports) as tap:
             for number in range(round(recorded_s / EVERY_S)):

@@ -18,9 +18,9 @@ import jgroups_py as jg
 from jgroups_py.protocols.encrypt.protocol import Encrypt
 from jgroups_py.sealing.keyring import new_keyring
 from jgroups_py.stack.stack import Stack
+from jgroups_py.system.free_ports import free_range
 from jgroups_py.system.secrets import SECRETS, write_keyring
-from tests.integration.members import free_range
-from tests.runtime.helpers import eventually, free_udp_port
+from tests.runtime.helpers import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 STACKS = Path(jg.__file__).parent.parent / "stacks"
@@ -74,7 +74,7 @@ def test_no_key_is_in_logs_traces_journals_and_reports(tmp_path, caplog, monkeyp
         for site, hold in (("NYC", ""), ("SFO", f"{tmp_path}/keys/hold.keys")):
             monkeypatch.setenv("JGROUPS_TRACE", f"{site}-A")
             members[site] = stacks.enter_context(jg.JChannel(str(tmp_path / "sealed-site.xml"), f"{site}-A", {
-                "site": site, "mcast_port": free_udp_port(), "bridge_port": port, "bridge_name": f"bridge-{port}",
+                "site": site, "mcast_port": free_range(), "bridge_port": port, "bridge_name": f"bridge-{port}",
                 "bridge_hosts": f"127.0.0.1[{port}]", "hold_dir": tmp_path / "hold" / site, "hold_keyring": hold,
                 "bridge_props": tmp_path / "sealed-bridge.xml"}, lambda message: got.append(message.payload)))
             members[site].connect("everywhere")

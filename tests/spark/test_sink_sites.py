@@ -8,7 +8,8 @@ import pytest
 import jgroups_py as jg
 from jgroups_py.archive.reading import read_all
 from jgroups_py.pipeline.dedup import Deduplicator
-from tests.integration.members import free_ports, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import free_ports
 from tests.runtime.helpers import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -11,11 +11,11 @@ import pytest
 
 import jgroups_py as jg
 from jgroups_py.archive.reading import read_all
-from jgroups_py.cli.process_group import free_ports
 from jgroups_py.pipeline import frames, session
 from jgroups_py.pipeline.batch import run_batch
 from jgroups_py.pipeline.dedup import Deduplicator
 from jgroups_py.pipeline.jobs import JOBS
+from jgroups_py.system.free_ports import free_range
 from tests.runtime.helpers import eventually
 from tests.spark.helpers import OPTIONS, lines
 
@@ -79,7 +79,7 @@ def test_a_batch_write_sends_every_row_and_a_group_cannot_be_overwritten(spark, 
 @pytest.fixture
 def master():
     """A standalone master with two workers on loopback; its address."""
-    port = free_ports(2)
+    port = free_range(2)
     address = f"spark://127.0.0.1:{port}"
     program = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
     common = ["--host", "127.0.0.1"]

@@ -11,8 +11,9 @@ from time import sleep
 
 import pytest
 
+from jgroups_py.system.free_ports import free_range
 from tests.integration import pinned
-from tests.integration.members import STARTING_SECONDS, Group, free_range
+from tests.integration.members import STARTING_SECONDS, Group
 from tests.integration.test_versions import understood_all
 
 pytestmark = pytest.mark.upgrade

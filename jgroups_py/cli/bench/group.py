@@ -9,9 +9,10 @@ from typing import Any, Self
 import attrs
 
 from jgroups_py.cli import process_group
-from jgroups_py.cli.process_group import ProcessGroup, free_ports, free_udp_port
+from jgroups_py.cli.process_group import ProcessGroup
 from jgroups_py.config.load import load
 from jgroups_py.model.errors import ConfigError
+from jgroups_py.system.free_ports import free_range
 
 WORKER = "jgroups_py.cli.bench.worker"
 START_TIMEOUT_S = 60.0
@@ -111,8 +112,8 @@ def properties_for(stack: str, members: int, given: dict[str, str]) -> dict[str,
     """
     load(stack, given)
     found = dict(given)
-    port, ports = free_ports(members + 1), members
-    for group in ({"mcast_port": str(free_udp_port())},
+    port, ports = free_range(members + 1), members
+    for group in ({"mcast_port": str(free_range())},
                   {"bind_port": str(port), "port_range": str(ports), "initial_hosts": f"127.0.0.1[{port}]"}):
         if not any(name in given for name in group):
             try:

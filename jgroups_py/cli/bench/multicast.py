@@ -13,7 +13,7 @@ import attrs
 
 from jgroups_py.cli.bench.figures import figure
 from jgroups_py.cli.bench.group import START_TIMEOUT_S, BenchError, BenchGroup, BenchMember, letters, properties_for
-from jgroups_py.cli.process_group import free_ports, free_udp_port
+from jgroups_py.system.free_ports import free_range
 
 PIECE = 64                                  # messages that a sender hands to the channel at once, by default
 FIRST_COUNT = 500                           # messages of the first warm-up round
@@ -203,14 +203,14 @@ def relay(members: int, load: Load, progress: Callable[[str], None]) -> dict[str
     """Measure between two sites. The last member of the first site sends; the figures are those of the other site's
     slowest member, with the rate in the sender's own site."""
     sites, size = ("NYC", "SFO"), 2 * members + 2
-    port = free_ports(size)
+    port = free_range(size)
     bridge = {"bridge_port": str(port), "bridge_port_range": str(size), "bridge_hosts": f"127.0.0.1[{port}]",
               "bridge_name": "bench-bridge"}
     with BenchGroup() as group:
         crowds = []
         for at, site in enumerate(sites):
             options = {"stack": site.lower(), "cluster": f"bench-{site}", **load.way.options(),
-                       "properties": {**bridge, "site": site, "mcast_port": str(free_udp_port())}}
+                       "properties": {**bridge, "site": site, "mcast_port": str(free_range())}}
             crowds.append([group.start(name, site, **options) for name in letters(members, at * members)])
         for crowd in crowds:
             group.connect(crowd)

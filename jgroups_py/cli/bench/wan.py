@@ -16,7 +16,7 @@ import attrs
 from jgroups_py.cli.bench.figures import figure
 from jgroups_py.cli.bench.group import START_TIMEOUT_S, BenchError, BenchGroup, BenchMember, letters
 from jgroups_py.cli.bench.multicast import Flood, Load, document
-from jgroups_py.cli.process_group import free_ports, free_udp_port
+from jgroups_py.system.free_ports import free_range
 
 SITES = ("NYC", "SFO")
 PATH = "jgroups_py.cli.bench.long_path"
@@ -44,7 +44,7 @@ def two_sites(
     members: int, path: BridgePath, options: dict[str, Any], properties: Mapping[str, str] = STOCK,
 ) -> Iterator[tuple[BenchGroup, list[list[BenchMember]]]]:
     """Two sites of so many members each, connected and in each other's global view; all relays behind proxies."""
-    first = free_ports(2 * members * PORTS_EACH)
+    first = free_range(2 * members * PORTS_EACH)
     names = [letters(members, at * members) for at in range(len(SITES))]
     ports = {name: range(first + at * PORTS_EACH, first + (at + 1) * PORTS_EACH)
              for at, name in enumerate(name for crowd in names for name in crowd)}
@@ -54,7 +54,7 @@ def two_sites(
     with running(path, proxies), BenchGroup() as group:
         crowds = []
         for site, crowd in zip(SITES, names, strict=True):
-            mcast_port = str(free_udp_port())
+            mcast_port = str(free_range())
             crowds.append([group.start(name, site, **options, stack=site.lower(), cluster=f"bench-{site}", properties={
                 "site": site, "mcast_port": mcast_port, "bridge_name": "bench-bridge", "bridge_hosts": hosts,
                 **bridge_ports(ports[name]), **properties}) for name in crowd])

@@ -12,7 +12,7 @@ import attrs
 
 from jgroups_py.cli.demo.processes import DemoGroup, DemoMember
 from jgroups_py.cli.demo.securing import DemoKeys
-from jgroups_py.cli.process_group import free_ports, free_udp_port
+from jgroups_py.system.free_ports import free_range
 
 SITE_NAMES = ("NYC", "SFO", "LON", "TYO", "SYD")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn"
@@ -74,9 +74,9 @@ class Director:
         self.sites = SITE_NAMES[:plan.sites]
         self.input = plan.out / "input.txt"
         self.started_s = time.time()
-        self.mcast_ports = {site: free_udp_port() for site in self.sites}
+        self.mcast_ports = {site: free_range() for site in self.sites}
         self.bridge_ports = plan.members * plan.sites + 2
-        self.bridge_port = free_ports(self.bridge_ports)
+        self.bridge_port = free_range(self.bridge_ports)
         self.cluster = f"demo-{self.bridge_port}"
         self.more_properties: dict[str, str] = {}        # of the stacks
 

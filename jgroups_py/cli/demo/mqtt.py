@@ -2,11 +2,10 @@
 from __future__ import annotations
 
 import json
-import socket
 import tempfile
 import threading
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -23,6 +22,7 @@ from jgroups_py.cli.demo.mqtt_brokers import (
     tool,
 )
 from jgroups_py.cli.showing import complain, show
+from jgroups_py.system.free_ports import free_range
 
 SITES = {"NYC": ("nyc1", "nyc2"), "SFO": ("sfo1", "sfo2")}
 TOPIC = "demo/lines"
@@ -54,16 +54,7 @@ def run(args: Namespace) -> int:
     return int(not found["ok"])
 
 
-def free_ports(number: int) -> list[int]:
-    """TCP ports that are free now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    found = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return found
-
-
-def site_properties(folder: Path, ports: list[int]) -> tuple[dict[str, object], dict[str, dict[str, object]]]:
+def site_properties(folder: Path, ports: Sequence[int]) -> tuple[dict[str, object], dict[str, dict[str, object]]]:
     """Properties of the stacks nyc and sfo: of all brokers, and of each site and broker. ports: six."""
     hosts = ",".join(f"127.0.0.1[{port}]" for port in ports[:4])
     common: dict[str, object] = {"bridge_hosts": hosts, "bridge_port_range": 0, "hold_dir": folder / "hold",
@@ -82,7 +73,8 @@ def perform(folder: Path, rate: int, shown: Callable[[str], None]) -> dict[str, 
 
     def note(text: str) -> None:
         shown(f"{monotonic() - begun:6.2f} s  {text}")
-    ports = free_ports(14)
+    first_port = free_range(14)
+    ports = range(first_port, first_port + 14)
     common, more = site_properties(folder, ports[8:])
     with BrokerSites(folder, SITES, ports[:8], common, more) as sites:
         for first, second in zip(*SITES.values(), strict=True):

@@ -66,10 +66,13 @@ class SiteBroker:
         """Whether it answers. Raises BrokerDemoError: its process has ended; what it printed last."""
         if not self.is_up:
             code = None if self.process is None else self.process.returncode
-            printed = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-            last = "".join(f": {line}" for line in printed[-1:])
-            raise BrokerDemoError(f"{self.name} has ended with code {code}{last}")
+            raise BrokerDemoError(f"{self.name} has ended with code {code}{self.last_printed()}")
         return self.ask("/v1/health") is not None
+
+    def last_printed(self) -> str:
+        """The last line of its log, behind a colon; "" if there is none."""
+        printed = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+        return "".join(f": {line}" for line in printed[-1:])
 
     @property
     def log(self) -> Path:
@@ -148,14 +151,26 @@ class BrokerSites:
             if broker.is_up:
                 alive = {each.name for each in self.up(broker.site)}
                 others = {each.site for each in self.brokers.values() if each.is_up and each.site != broker.site}
-                wait(partial(self._sees, broker, alive, others), f"{broker.name} sees {alive} and {others}")
+                try:
+                    wait(partial(self._sees, broker, alive, others),
+                         f"{broker.name} sees {sorted(alive)} and {sorted(others)}")
+                except BrokerDemoError as error:
+                    members, known = self._seen(broker)
+                    printed = [f"{each.name} printed last{each.last_printed()}" for each in self.brokers.values()]
+                    raise BrokerDemoError("; ".join([f"{error}, but {sorted(members)} and {sorted(known)}", *printed])
+                                          ) from None
+
+    def _sees(self, broker: SiteBroker, alive: set[str], others: set[str]) -> bool:
+        members, known = self._seen(broker)
+        return alive <= members and others <= known
 
     @staticmethod
-    def _sees(broker: SiteBroker, alive: set[str], others: set[str]) -> bool:
+    def _seen(broker: SiteBroker) -> tuple[set[str], set[str]]:
+        """The members of its site and the other sites that a broker takes for alive."""
         members = broker.ask("/v1/federation/members") or {"members": []}
         known = broker.ask("/v1/sites") or {"sites": []}
-        return (alive <= {each["name"] for each in members["members"] if each["status"] == "STATUS_ALIVE"}
-                and others <= {each["site"] for each in known["sites"] if each["is_known"] and each["status"] == "UP"})
+        return ({each["name"] for each in members["members"] if each["status"] == "STATUS_ALIVE"},
+                {each["site"] for each in known["sites"] if each["is_known"] and each["status"] == "UP"})
 
     def relay(self, site: str) -> str:
         """The name of the relay of a site, once there is one that runs."""

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import yaml
 
-from tests.integration.members import free_range
+from jgroups_py.system.free_ports import free_range
 from tests.runtime.mqtt.processes import BrokerProcess, serving
 
 PATIENCE_SECONDS = 60

@@ -12,7 +12,8 @@ from pathlib import Path
 import attrs
 
 from jgroups_py.system.child_processes import end_with_parent
-from tests.integration.members import free_ports, free_range
+from jgroups_py.system.free_ports import free_range
+from tests.integration.members import free_ports
 from tests.runtime.mqtt.processes import END_SECONDS, tool
 
 REPORTS = "log_dest topic\nlog_type subscribe\nlog_type unsubscribe\nlog_type notice\n"

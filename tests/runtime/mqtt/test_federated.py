@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from jgroups_py.cli import main
-from tests.integration.members import free_range
+from jgroups_py.system.free_ports import free_range
 from tests.runtime.mqtt.federated import GMQTT, GROUP, PATIENCE_SECONDS, Node, ask, metrics, nodes, running, until
 from tests.runtime.mqtt.processes import Subscriber, publish, serving
 
