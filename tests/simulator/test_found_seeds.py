@@ -151,6 +151,9 @@ FOUND = (
     ("dict", 80033, "D4: (checker) a merge brought back what had been told as taken back by the one before"),
     ("services", 700286, "L: (profile) a stream that began late outlived the wait for rest"),
     ("cache-split", 60091, "N3: a site that knew one half of another one missed the notices of the other half"),
+    ("site-crash", 2, "S9: a member that started again was told lost what its group had sent while it was down"),
+    ("site-crash", 143, "R12: what a later life had on disk of before the other site was known was never acknowledged"),
+    ("relay-storm", 1282, "R3: a merge on the bridge waited 20 s for a coordinator that was gone"),
 )
 """Profile, seed, what it found. A seed shows its bug in the plan that it drew then: should plans change, replace it."""
 

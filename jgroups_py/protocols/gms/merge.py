@@ -150,7 +150,8 @@ class MergeCoordinator(Component):
         """Begin a merge if there is a group to merge with and nothing else is under way.
 
         Reports that waited for another merge to end may be out of date. A merge waits up to eight round trips for a
-        coordinator that has left meanwhile, and all groups that are ready stand still with it.
+        coordinator that has left meanwhile, and all groups that are ready stand still with it; so those to its own
+        group count, and not those to others farther away.
         """
         view = self.group.view
         if isinstance(view, MergeView):
@@ -200,9 +201,9 @@ class MergeCoordinator(Component):
             return self.end(attempt)
         attempt.ticks += 1
         self.set_timer("merge", repeat_ns(attempt.ticks, self.config.silence_ns))
-        partners_ns = min(PARTNER_TRIPS * self.round_trips.longest_ns(self.now_ns), self.limit_ns())
-        if attempt.ticks >= ticks_within(partners_ns, self.config.silence_ns):
-            for partner in attempt.missing():
+        for partner in attempt.missing():
+            trip_ns = self.round_trips.longest_in_ns(attempt.partners[partner], partner, self.now_ns)
+            if attempt.ticks >= ticks_within(min(PARTNER_TRIPS * trip_ns, self.limit_ns()), self.config.silence_ns):
                 del attempt.partners[partner]
                 self.send(MergeCancel(attempt.number, None), partner)
         if not attempt.partners:

@@ -86,6 +86,11 @@ class DivergencePort(ABC):
         """Handle a multicast of this site whose number is not the next of its origin. False: the number is
         implausible."""
 
+    @abstractmethod
+    def joined(self, origin: Address) -> bool:
+        """This member joined a group that knows the origin: what was sent before is not missed. Whether the origin was
+        known from this member's disk only."""
+
 
 class JournalPort(ABC):
     """The hold on disk. Without `hold_dir` its methods do nothing."""

@@ -76,7 +76,8 @@ def _check_missed(
 
 def _ranges(facts: Facts) -> Iterator[Violation]:
     """With RELAY: between two relayed multicasts of its own site that a member delivers, each number that it lacks is
-    declared lost (messages_lost with its own site) exactly once, and no number that it delivers is."""
+    declared lost (messages_lost with its own site) exactly once, and no number that it delivers is, nor one that was
+    sent before it joined."""
     reported: dict[tuple[Address, Address], Ranges] = {}     # ranges, since a forged loss may span 2**60 numbers
     for lost in facts.lost:
         if isinstance(lost, h.Lost) and lost.site == facts.history.sites.get(lost.member):
@@ -85,6 +86,7 @@ def _ranges(facts: Facts) -> Iterator[Violation]:
                 yield Violation("S9", f"number {number} of {facts.name(lost.origin)} was declared lost twice to "
                                 f"{facts.name(lost.member)}, of its own site", lost.at_ns)
             numbers.add(lost.first, lost.stop)
+            yield from _not_owed(facts, lost)
     delivered: dict[tuple[Address, Address], dict[int, h.MessageDelivered]] = {}
     for delivery, message in facts.local_deliveries(unicast=False):
         if message.relay_number:
@@ -101,6 +103,19 @@ def _ranges(facts: Facts) -> Iterator[Violation]:
                 yield Violation("S9", f"{facts.name(member)} never delivered number {number} of {facts.name(origin)}, "
                                 "of its own site, and it was not declared lost", deliveries[max(deliveries)].at_ns)
                 break
+
+
+def _not_owed(facts: Facts, lost: h.Lost) -> Iterator[Violation]:
+    """A member that was alone until its first view with the origin is a joiner in that view."""
+    for install in facts.installs_of.get(lost.member, ()):
+        if lost.origin in install.view:
+            sent = facts.by_relay_number.get(lost.origin, ())
+            if lost.first <= len(sent) and sent[lost.first - 1].at_ns < install.at_ns <= lost.at_ns:
+                yield Violation("S9", f"number {lost.first} of {facts.name(lost.origin)} was declared lost to "
+                                f"{facts.name(lost.member)}, of its own site, which joined later", lost.at_ns)
+            return
+        if len(install.view) > 1:
+            return
 
 
 def _counts(facts: Facts, payload: bytes) -> bool:

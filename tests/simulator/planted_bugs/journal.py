@@ -8,6 +8,7 @@ from jgroups_py.protocols.relay.journal.journal import HoldJournal
 from jgroups_py.protocols.relay.journal.records import SEALED
 from jgroups_py.protocols.relay.journal.restore import HoldRestore
 from jgroups_py.protocols.relay.journal.seals import HoldSeals
+from jgroups_py.protocols.relay.origin.divergence import Divergence
 from jgroups_py.protocols.relay.sites.table import SiteTable
 from jgroups_py.sealing.keyring import new_keyring
 from tests.simulator.planted_bugs.group import nothing
@@ -70,6 +71,8 @@ JOURNAL_SAFEGUARDS = (
               (Patch(HoldJournal, "added", later), Patch(HoldJournal, "trimmed", write_late)), "site-crash", "R11"),
     Safeguard("a site that is known only from disk", "hold_dir", "messages that others dropped before count as owed",
               (Patch(SiteTable, "never_owed_outside", nothing),), "interleavings", "R9"),
+    Safeguard("who starts again joins", "hold_dir", "what its group sent while it was down counts as missed",
+              (Patch(Divergence, "restored", nothing),), "site-crash", "S9"),
     Safeguard("a sealed segment has no record in clear", "hold_keyring", "records in clear are read from it",
               (Patch(records, "_read_whole", clear_records_too),), "sealed-disks", "S1"),
     Safeguard("each file has a key of its own", "hold_keyring", "sub-keys follow from the key alone",

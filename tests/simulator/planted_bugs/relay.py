@@ -8,6 +8,7 @@ import attrs
 from jgroups_py.model.batch import NO_RELAY, NO_RELIABILITY
 from jgroups_py.model.events import BridgeView
 from jgroups_py.model.units import NS_PER_S
+from jgroups_py.protocols.gms.round_trips import RoundTrips
 from jgroups_py.protocols.relay.announcements import OriginForgotten, PeerGone, PrefixDelivered
 from jgroups_py.protocols.relay.group import LocalGroup
 from jgroups_py.protocols.relay.headers import HelloHeader, Numbered, ViewHeader
@@ -38,6 +39,10 @@ disseminate = RemoteDelivery.disseminate
 
 def reports_nothing(self: Divergence, origin: Any, first: int, stop: int) -> bool:
     return True
+
+
+def to_anyone(self: RoundTrips, view_id: Any, coordinator: Any, now_ns: int) -> int:
+    return self.longest_ns(now_ns)
 
 
 # --- rules 1 to 3: numbers, holders, cursors --------------------------------------------------------------------------
@@ -348,4 +353,6 @@ RELAY_SAFEGUARDS = (
           "limits", "R9"),
     guard("forget_after", 19, "an origin is forgotten a second after it left", OriginCollector, "forget",
           forgotten_at_once, "split-brain", "S2", Patch(OriginCollector, "view_changed", forgets_early)),
+    guard("a merge waits for its partners' groups", 7, "a coordinator of the bridge that is gone is waited for as long "
+          "as the farthest member needs", RoundTrips, "longest_in_ns", to_anyone, "relay-storm", "R3"),
 )

@@ -92,6 +92,27 @@ def test_a_report_of_a_group_that_waited_for_another_merge_to_end_does_not_count
     assert members.agree("AB")
 
 
+@pytest.mark.parametrize(("trip_ms", "merged_in_ms"), [(10, 2_500), (2_000, 20_000)])
+def test_a_coordinator_that_is_gone_holds_a_merge_up_for_round_trips_to_its_group_not_to_others(
+    trip_ms: int, merged_in_ms: int,
+) -> None:
+    members = in_view("ABC")
+    split(members, "A", "B", "C")
+    members.sides = []
+    views = {name: view.id for name in "BC" if (view := members.view(name)) is not None}
+    members.crash("C")
+    members["A"].up(found("C", trip_ms))
+    members["A"].up(found("Z", 2_500))                       # a member of another group, or one that has ended
+    members.gms("A").merging.unite_with({address("C"): views["C"]})
+    took_ms = 0
+    while not members.agree("AB"):
+        members.gms("A").merging.unite_with({address("B"): views["B"]})
+        members.run(100)
+        took_ms += 100
+        assert took_ms <= merged_in_ms, "A waits for C"
+    assert (took_ms > 2_500) == (trip_ms == 2_000), "far away, it gets the time that it may need"
+
+
 def test_members_that_claim_long_round_trips_do_not_stop_a_group_for_longer_than_four_timeouts() -> None:
     members = in_view("AB")
     gms = members.gms("A")

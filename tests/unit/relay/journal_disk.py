@@ -32,7 +32,7 @@ from jgroups_py.model.view import View, ViewId
 from jgroups_py.node.node import NodeStack
 from jgroups_py.protocols.relay import Relay
 from jgroups_py.protocols.relay.config import RelayConfig
-from jgroups_py.protocols.relay.headers import Numbered, SiteRow, Sync, Trim
+from jgroups_py.protocols.relay.headers import Numbered, Numbers, SiteRow, Sync, Trim
 from jgroups_py.sealing.keyring import GroupKeyring
 from jgroups_py.stack.protocol import Protocol, on
 
@@ -117,12 +117,13 @@ class Holder:
         self.trim({}, *([] if self.relay.table.get("SFO") else [site_row("SFO", {})]))
         return self
 
-    def join(self, clock_ns: int) -> None:
-        """A view whose coordinator's SYNC has the site's hold clock, and SFO in its table."""
+    def join(self, clock_ns: int, numbers: Numbers | None = None) -> None:
+        """A view whose coordinator's SYNC has the site's hold clock, SFO in its table, and how far the group has the
+        origins of the site."""
         other = address("Z")
         view = View(ViewId(self.stack.now_ns // 10**9 + 2, other), (other, self.me))
         self.notify(ViewChange(view, None, view.members, ()))
-        self.arrives(Batch(other, None, (), (Sync({}, (site_row("SFO", {}),), {}, clock_ns),)))
+        self.arrives(Batch(other, None, (), (Sync({"NYC": numbers or {}}, (site_row("SFO", {}),), {}, clock_ns),)))
 
     # --- what happens to it -----------------------------------------------------------------------------------------
 

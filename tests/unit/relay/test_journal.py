@@ -101,6 +101,17 @@ def test_what_was_restored_comes_back_again_and_once():
     assert third.held() == {(first.me, 1): b"one", (first.me, 2): b"two", (second.me, 1): b"three"}
 
 
+def test_a_member_that_starts_again_joins_like_any_other_and_is_told_of_no_losses_from_before():
+    first = holder()
+    first.receive(BOB, 5, b"five", b"six")
+    again = Holder(first.disk.copied(), incarnation="2")
+    again.join(0, {BOB: 100})
+    again.receive(BOB, 100, b"hundred")
+    assert not again.outputs_of(MessagesLost)
+    again.receive(BOB, 103, b"later")                      # what it misses from now on it is told
+    assert [(loss.origin, loss.first, loss.stop) for loss in again.outputs_of(MessagesLost)] == [(BOB, 101, 103)]
+
+
 def test_the_site_table_comes_back_without_members_and_epoch():
     first = holder()
     first.receive(BOB, 1, *[b"x"] * 10)

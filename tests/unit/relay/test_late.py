@@ -23,6 +23,7 @@ from jgroups_py.protocols.relay.headers import (
 )
 from jgroups_py.protocols.relay.headers import ViewHeader as SiteView
 from jgroups_py.protocols.relay.inbound.vectors import copied
+from jgroups_py.protocols.relay.part import RELIABLE
 from jgroups_py.protocols.relay.sites.table import UP, Site, SiteTable
 from tests.unit.relay.sites import Member, Sites, lost, numbered, statuses
 from tests.unit.relay.sites import Site as Group
@@ -423,3 +424,13 @@ def test_a_new_site_is_not_sent_what_was_multicast_before_it_was_there() -> None
     assert world["C"].texts("a") == ["a1"]
     assert world["A"].relay.hold.messages == 0
     assert not [one for name in "AC" for one in world[name].reported if isinstance(one, MessagesLost)]
+
+
+def test_what_a_site_begins_behind_is_acknowledged_when_a_later_life_of_the_other_site_sends_it() -> None:
+    world = sites(NYC="AB", SFO="DE")
+    relay, gone = world["D"].relay, Address(b"Z" * 16, "Z")             # sent 16 messages before SFO was known
+    world.run(millis(100))
+    relay.disseminator.send(BaseHeader("NYC", world["A"].relay.group.view.id, {gone: 17}, {gone: 17}), None,
+                            flags=RELIABLE)
+    world.run(seconds(1))
+    assert relay.acknowledger.ackable("NYC", gone) == 17, "E begins there too, and has confirmed it"

@@ -100,12 +100,18 @@ class RemoteDelivery(RelayPart, DeliveryPort):
         for origin, number in header.numbers.items():
             owed, before = header.owed.get(origin, 1), seen.get(origin, 1)
             if origin not in seen:
-                # A member that had a BASE of the site before was to get everything from `owed` on. For any other one
-                # the site's messages begin with this BASE: it misses nothing.
-                seen[origin] = owed if header.site in self.sites_with_base else number
+                # A member that had a BASE of the site, or told its application of the site in an earlier view, was to
+                # get everything from `owed` on: while it was in another view than those that met the site, they have
+                # acknowledged some. For any other one the site's messages begin with this BASE: it misses nothing.
+                known = header.site in self.sites_with_base or header.site in self.sites_before_view
+                seen[origin] = owed if known else number
             self.announce(PrefixSkipped(origin, before, seen[origin]))
-            if number > seen[origin] and self.jump(header.site, origin, number):
-                self.announce(PrefixDelivered(header.site, origin, number))
+            if number > seen[origin]:
+                self.jump(header.site, origin, number)
+            if seen[origin] > before:
+                # A later life of the site may send from its disk what lies below: it is acknowledged as present, for
+                # which a backup has to confirm that it begins here.
+                self.announce(PrefixDelivered(header.site, origin, seen[origin]))
         self.sites_with_base[header.site] = None
         return None
 

@@ -48,7 +48,7 @@ class Divergence(RelayPart, DivergencePort):
         self.first_received: Numbers = {}        # origin without an entry at the merge -> its first number since
         self.settled = True                      # ENDS has arrived since the last merge
         self.nakack_losses: dict[Address, list[OutputInOrder]] = {}     # origin -> its losses, kept back
-        self.from_disk: dict[Address, None] = {}         # origins of an earlier life, known from the journal only
+        self.from_disk: Numbers = {}             # origins known from the journal only -> next number there
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
@@ -70,7 +70,7 @@ class Divergence(RelayPart, DivergencePort):
         wanted = self.numbering.numbers.get(origin)
         if not plausible(first, wanted or 0, anew=wanted is None):
             return False
-        if wanted is None:
+        if wanted is None or (origin in self.from_disk and origin not in self.first_received):
             # Whether earlier ones were multicast while this member was in another view is decided when ENDS arrives.
             self.first_received[origin] = first
         elif first > wanted:
@@ -95,28 +95,29 @@ class Divergence(RelayPart, DivergencePort):
             return self.drop("ends_of_no_coordinator", batch, "not of the coordinator of this view", header)
         self.settled = True
         for origin, number in header.numbers.items():
-            if origin == self.me or origin in self.from_disk:
-                continue       # its own are here; those of a restored origin were sent before this incarnation began
+            if origin == self.me:
+                continue
             wanted = self.numbering.numbers.get(origin)
             if origin in self.first_received:
                 self.missed_from_start(origin, min(number, self.first_received[origin]))
-            elif wanted is None:
+            elif wanted is None or origin in self.from_disk:
                 self.missed_from_start(origin, number)
-                if number <= MAX_JUMP:
-                    self.numbering.expect(origin, number)
+                if number - (wanted or 0) <= MAX_JUMP:
+                    self.numbering.expect(origin, max(number, wanted or 1))
             elif number > wanted and self.missed(origin, wanted, number):
                 self.numbering.expect(origin, number)
         self.report_departed()
         return self.announce(NumbersSettledAfterMerge())
 
     def missed_from_start(self, origin: Address, number: int) -> None:
-        """An origin of another half, with no entry here: all of its messages are missed, unless this member is a
-        joiner.
+        """An origin of another half, with no entry here: all of its messages are missed, or all that are not on this
+        member's disk, unless this member is a joiner.
 
         Only while the origin is in the view: one that is gone may have ended before this member began.
         """
-        if self.had_others and origin in self.group.view and number > 1:
-            self.missed(origin, 1, number)
+        first = self.from_disk.pop(origin, 1)
+        if self.had_others and origin in self.group.view and number > first:
+            self.missed(origin, first, number)
 
     def missed(self, origin: Address, first: int, stop: int) -> bool:
         """Report `first` to `stop` - 1 as lost, to application and receipts. False: the range is implausible."""
@@ -132,8 +133,12 @@ class Divergence(RelayPart, DivergencePort):
 
     @on_announcement(OriginsRestored)
     def restored(self, event: OriginsRestored) -> None:
-        """ENDS names these origins too, since this member holds messages of them; nothing of them was missed here."""
-        self.from_disk.update(dict.fromkeys(event.origins))
+        """An earlier life of this member held messages of these, which may go on. It does not say what this one misses
+        of them: it joins anew, like any other."""
+        self.from_disk.update((origin, self.numbering.numbers[origin]) for origin in event.origins)
+
+    def joined(self, origin: Address) -> bool:
+        return self.from_disk.pop(origin, None) is not None
 
     @on_announcement(OriginForgotten)
     def forget_origin(self, event: OriginForgotten) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import NO_RELAY, Batch
-from jgroups_py.model.counter_jumps import MAX_JUMP
+from jgroups_py.model.counter_jumps import MAX_JUMP, plausible
 from jgroups_py.protocols.relay.announcements import OriginForgotten, PrefixDelivered
 from jgroups_py.protocols.relay.group import LocalGroup
 from jgroups_py.protocols.relay.headers import Numbered, Numbers
@@ -83,7 +83,9 @@ class Numbering(RelayPart, NumberingPort):
 
     def expect_newcomers(self, numbers: Numbers) -> None:
         for origin, number in numbers.items():
-            self.numbers.setdefault(origin, number)
+            known = self.numbers.setdefault(origin, number)
+            if self.divergence.joined(origin) and number > known and plausible(number, known):
+                self.numbers[origin] = number
 
     def current_numbers(self) -> Numbers:
         # The highest of what was delivered here, is held (copies of origins that are gone) and was reported in HAVE.
