@@ -202,3 +202,5 @@ def test_the_demo_loses_nothing(tmp_path: Path):
     assert len(found["rows"]) == 8
     assert all(each["acknowledged"] > 0 for each in found["rows"])
     assert not sum(each["lost"] + each["twice"] + each["disorder"] for each in found["rows"])
+    for log in sorted(tmp_path.glob("*.log")):
+        assert "are lost for this member" not in log.read_text(), f"{log.name}: a broker that started again only joined"
