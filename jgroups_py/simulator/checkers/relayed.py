@@ -12,6 +12,7 @@ from jgroups_py.model.units import seconds
 from jgroups_py.model.view import ViewId
 from jgroups_py.simulator import history as h
 from jgroups_py.simulator.checkers.facts import Facts, SentMessage, Violation
+from jgroups_py.windows.ranges import Ranges
 
 OWN_DELIVERY_NS = seconds(2)             # R5: how long a multicast may take at its own sender in an undisturbed site
 QUIET_NS = seconds(5)                    # R5: a site counts as disturbed this long before and after a view change
@@ -55,13 +56,14 @@ def no_echo(facts: Facts) -> Iterator[Violation]:
 
 
 def exactly_once(facts: Facts) -> Iterator[Violation]:
-    """R3: at most once at each live remote member; exactly once, or `messages_lost` names it.
+    """R3: at most once at each live remote member; exactly once, or `messages_lost` names it once and it does not come.
 
     Holes before a member's first message of an origin count only if the message was sent after the member had been in
     its group for GRACE_NS, and after origin and member knew each other's sites. Judged for messages that a member of
     the origin's site delivered that runs at the end.
     """
     yield from _at_most_once(facts)
+    yield from _lost_or_delivered(facts)
     if facts.end is None or facts.healed_ns is None:
         return
     live = facts.live()
@@ -83,6 +85,22 @@ def _at_most_once(facts: Facts) -> Iterator[Violation]:
             yield Violation("R3", f"{facts.name(delivery.member)} delivered {facts.show(message.payload)} from another "
                             "site twice", delivery.at_ns)
         delivered.add(message.payload)
+
+
+def _lost_or_delivered(facts: Facts) -> Iterator[Violation]:
+    reported: dict[tuple[Address, Address], Ranges] = {}     # ranges, since a forged loss may span 2**60 numbers
+    for lost in facts.lost:
+        if isinstance(lost, h.Lost) and lost.site != facts.site(lost.member):
+            numbers = reported.setdefault((lost.member, lost.origin), Ranges())
+            for number, _ in numbers.overlap(lost.first, lost.stop):
+                yield Violation("R3", f"number {number} of {facts.name(lost.origin)} at {lost.site} was declared lost "
+                                f"twice to {facts.name(lost.member)}", lost.at_ns)
+            numbers.add(lost.first, lost.stop)
+    for delivery, message in facts.remote_deliveries() if reported else ():
+        if message.relay_number in reported.get((delivery.member, message.sender), ()):
+            yield Violation("R3", f"{facts.name(delivery.member)} delivered {facts.show(message.payload)} (number "
+                            f"{message.relay_number}) of {facts.name(message.sender)}, which was declared lost to it",
+                            delivery.at_ns)
 
 
 def _required(facts: Facts, live: list[Address]) -> dict[Address, list[SentMessage]]:
