@@ -16,15 +16,15 @@ KINDS = (socket.SOCK_STREAM, socket.SOCK_DGRAM)
 CLAIMS: list[socket.socket] = []            # what other runs see of the ports that this one took
 
 
-def free_range(length: int = 1) -> int:
-    """The first of `length` neighbouring ports that are free now, for TCP and UDP, and that no other run takes before
-    this one ends. Raises OSError: there are not so many."""
+def free_range(length: int = 1, host: str = "127.0.0.1") -> int:
+    """The first of `length` neighbouring ports of a host that are free now, for TCP and UDP, and that no other run
+    takes before this one ends. Raises OSError: there are not so many."""
     starts = PORTS[:-length:UNIT]
     at = os.getpid() * 7 % len(starts)      # runs that begin together begin at different places
     first: int
     for first in (*starts[at:], *starts[:at]):
         wanted = range(first, first + length)
-        if _claimed(wanted) and _are_free(wanted):
+        if _claimed(wanted) and _are_free(host, wanted):
             return first
     raise OSError(f"no {length} neighbouring ports from {PORTS.start} to {PORTS.stop} are free, or have not been taken "
                   "by this run before")
@@ -47,12 +47,12 @@ def _claimed(ports: range) -> bool:
     return True
 
 
-def _are_free(ports: range) -> bool:
+def _are_free(host: str, ports: range) -> bool:
     with contextlib.ExitStack() as probes:
         try:
             for port in ports:
                 for kind in KINDS:
-                    probes.enter_context(socket.socket(type=kind)).bind(("127.0.0.1", port))
+                    probes.enter_context(socket.socket(type=kind)).bind((host, port))
         except OSError:
             return False
     return True

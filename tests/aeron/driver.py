@@ -17,12 +17,6 @@ _STATUS = struct.Struct("<iBBHiiiiiq")
 _SETUP = struct.Struct("<iBBHiiiiiiii")
 
 
-def free_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def driver(**resolver: str) -> Iterator[Any]:
     """A driver and its client; with name, interface and bootstrap_neighbor it resolves names by gossip."""

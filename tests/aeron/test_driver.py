@@ -10,7 +10,8 @@ from jgroups_py.blocks.name_service import NameService
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.protocols.flow import FlowControlConfig
 from jgroups_py.protocols.flow.strategies import Min, StrategySettings
-from tests.aeron.driver import RawReceiver, driver, free_port
+from jgroups_py.system.free_ports import free_range
+from tests.aeron.driver import RawReceiver, driver
 
 WINDOW = 131_072
 FOUND_SECONDS = 2.5
@@ -34,7 +35,7 @@ def opens(client: object, channel: str) -> bool:
 
 
 def test_accept_4_1_a_driver_resolves_a_members_name_and_the_member_the_drivers() -> None:
-    ours, theirs = free_port(), free_port()
+    ours, theirs = free_range(), free_range()
     with driver(name="aeron", interface=f"127.0.0.1:{theirs}", bootstrap_neighbor=f"127.0.0.1:{ours}") as client:
         assert not opens(client, "aeron:udp?endpoint=jgroups:24325")
         with NameService("jgroups", f"127.0.0.1:{ours}", bootstrap=f"127.0.0.1:{theirs}") as names:
@@ -46,7 +47,7 @@ def test_accept_4_1_a_driver_resolves_a_members_name_and_the_member_the_drivers(
 
 
 def test_accept_4_1_through_a_driver_two_members_find_each_other() -> None:
-    ports = [free_port() for _ in range(3)]
+    ports = [free_range() for _ in range(3)]
     with driver(name="aeron", interface=f"127.0.0.1:{ports[0]}", bootstrap_neighbor="127.0.0.1:1"), \
             NameService("one", f"127.0.0.1:{ports[1]}", bootstrap=f"127.0.0.1:{ports[0]}") as one, \
             NameService("two", f"127.0.0.1:{ports[2]}", bootstrap=f"127.0.0.1:{ports[0]}") as two:
@@ -55,7 +56,7 @@ def test_accept_4_1_through_a_driver_two_members_find_each_other() -> None:
 
 
 def test_accept_4_12_a_group_of_three_is_connected_with_the_third_as_a_group_of_this_package_is() -> None:
-    port = free_port()
+    port = free_range()
     ours = Min(StrategySettings(WINDOW, None, 3), 0)
     with driver() as client:
         publication = client.add_publication(
@@ -98,7 +99,7 @@ def ours_takes(fc: str) -> bool:
 def test_accept_4_12_the_property_fc_takes_what_aeron_takes_but_for_what_is_listed() -> None:
     forms = [*ALIKE, *ONLY_AERON, *ONLY_OURS]
     with driver() as client:
-        taken = {fc: opens(client, f"aeron:udp?control=127.0.0.1:{free_port()}|control-mode=dynamic|fc={fc}")
+        taken = {fc: opens(client, f"aeron:udp?control=127.0.0.1:{free_range()}|control-mode=dynamic|fc={fc}")
                  for fc in forms}
     assert [fc for fc in ALIKE if taken[fc] != ours_takes(fc)] == []
     assert [fc for fc in ONLY_AERON if not taken[fc] or ours_takes(fc)] == []

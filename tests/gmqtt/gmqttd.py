@@ -22,7 +22,8 @@ from typing import Any, Self
 import yaml
 
 from jgroups_py.system.child_processes import end_with_parent
-from tests.integration.serf_agent import free_port, until
+from jgroups_py.system.free_ports import free_range
+from tests.integration.serf_agent import until
 from tests.programs import find_go, run, tell_where
 
 VERSION = "v0.5.0"
@@ -110,7 +111,7 @@ class Gmqttd:
     ) -> None:
         """join: gossip ports of other nodes; fed: its gRPC; advertised: what others get to know, for a proxy."""
         self.name = name
-        self.port, self.fed, self.gossip, self.rest, self.grpc = (free_port(HOST) for _ in range(5))
+        self.port, self.fed, self.gossip, self.rest, self.grpc = (free_range(host=HOST) for _ in range(5))
         self.fed = fed or self.fed
         self.folder = folder
         self.log_path = folder / f"{name}.log"

@@ -12,8 +12,9 @@ from typing import Self
 import yaml
 
 from jgroups_py.system.child_processes import end_with_parent
+from jgroups_py.system.free_ports import free_range
 from tests.gmqtt.gmqttd import HOST, statuses
-from tests.integration.serf_agent import free_port, until
+from tests.integration.serf_agent import until
 
 
 class OurNode:
@@ -23,7 +24,7 @@ class OurNode:
         """join: gossip ports of other nodes; more: further keys of the federation."""
         self.more = more
         self.name = name
-        self.port, self.fed, self.gossip, self.rest = (free_port(HOST) for _ in range(4))
+        self.port, self.fed, self.gossip, self.rest = (free_range(host=HOST) for _ in range(4))
         self.folder = folder
         self.log_path = folder / f"{name}.log"
         self.process: subprocess.Popen[bytes] | None = None

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from jgroups_py.system.free_ports import free_range
 from tests.chaos.toxiproxy import Server, add_toxic, port_of
 from tests.gmqtt.clients import Subscriber, publish_lines
 from tests.gmqtt.gmqttd import HOST, Gmqttd, statuses
-from tests.integration.serf_agent import free_port, until
+from tests.integration.serf_agent import until
 from tests.runtime.mqtt import cases
 
 pytestmark = pytest.mark.gmqtt
@@ -82,7 +83,7 @@ def show(case: str, found: object) -> None:
 def test_accept_5_resets(tmp_path: Path) -> None:
     number, cuts = 10_000, 20
     with Server() as proxies:
-        fed = free_port(HOST)
+        fed = free_range(host=HOST)
         proxy = proxies.proxy("node2", fed)
         with Gmqttds(tmp_path, 1) as made:
             join = [made.nodes[0].gossip]

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from jgroups_py.system.free_ports import free_range
 from tests.chaos.toxiproxy import Server, add_toxic, port_of
 from tests.gmqtt.clients import Subscriber, publish_lines
 from tests.gmqtt.gmqttd import HOST, Gmqttd, rest
 from tests.gmqtt.our_node import OurNode
 from tests.gmqtt.test_federation import knows, linked, peers
-from tests.integration.serf_agent import free_port, until
+from tests.integration.serf_agent import until
 
 pytestmark = pytest.mark.gmqtt
 MESSAGES, CUTS = 10_000, 20
@@ -27,7 +28,7 @@ def count(node: OurNode, name: str) -> int:
 def test_accept_5_twenty_resets_under_ten_thousand_messages(tmp_path: Path) -> None:
     with ExitStack() as stack:
         proxies = stack.enter_context(Server())
-        fed = free_port(HOST)
+        fed = free_range(host=HOST)
         proxy = proxies.proxy("node1", fed)
         one = stack.enter_context(Gmqttd("node1", tmp_path, fed=fed, advertised=port_of(proxy)))
         ours = stack.enter_context(OurNode("ours", tmp_path, join=[one.gossip]))

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from jgroups_py.system.free_ports import free_range
 from tests.gmqtt.gmqttd import Gmqttd, RestAnswer, rest, statuses
 from tests.gmqtt.our_node import OurNode
-from tests.integration.serf_agent import free_port, until
+from tests.integration.serf_agent import until
 
 pytestmark = pytest.mark.gmqtt
 FEDERATION = "/v1/federation"
@@ -22,7 +23,7 @@ def test_accept_2_the_same_requests_have_the_same_answers(tmp_path: Path) -> Non
     with ExitStack() as stack:
         theirs = stack.enter_context(Gmqttd("node1", tmp_path))
         ours = stack.enter_context(OurNode("ours", tmp_path))
-        closed = free_port("127.0.0.1")
+        closed = free_range()
         # The seed's request, to either: each brings the two together; the second one changes nothing.
         for node in (theirs, ours):
             answer = rest(node.rest, "POST", f"{FEDERATION}/join", {"hosts": [f"127.0.0.1:{theirs.gossip}"]})

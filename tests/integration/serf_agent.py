@@ -7,11 +7,9 @@ PATH is taken as it is, and so is the one that JGROUPS_SERF names.
 """
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from jgroups_py.system.child_processes import end_with_parent
+from jgroups_py.system.free_ports import free_range
 from tests.programs import go_install, run, tell_where
 
 VARIABLE = "JGROUPS_SERF"
@@ -85,16 +84,6 @@ def from_go(folder: Path) -> Path:
     return folder / "serf"
 
 
-def free_port(host: str) -> int:
-    """A port of `host` that is free for datagrams and for connections."""
-    while True:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as stream, \
-                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams, contextlib.suppress(OSError):
-            stream.bind((host, 0))
-            datagrams.bind(stream.getsockname())
-            return int(stream.getsockname()[1])
-
-
 def until(holds: Callable[[], object], what: str) -> None:
     """Wait until something holds that others bring about."""
     deadline = monotonic() + WAIT_SECONDS
@@ -107,8 +96,8 @@ class Agent:
     """An agent of our own on a loopback address, with Serf's settings for one host; `with` ends it."""
 
     def __init__(self, name: str, host: str, folder: Path, *options: str) -> None:
-        self.name, self.place = name, (host, free_port(host))
-        self.rpc = f"{host}:{free_port(host)}"
+        self.name, self.place = name, (host, free_range(host=host))
+        self.rpc = f"{host}:{free_range(host=host)}"
         self.log_path = folder / f"{name}.log"
         self.options = options
 

@@ -22,8 +22,9 @@ from jgroups_py.protocols.swim.headers import ALIVE, Alive, NodeState, PingHeade
 from jgroups_py.protocols.swim.memberlist.messages import CodecContext, address_of, write_message
 from jgroups_py.protocols.swim.memberlist.packet import read_packet, write_packet
 from jgroups_py.protocols.swim.memberlist.stream import StreamReader, write_stream
+from jgroups_py.system.free_ports import free_range
 from tests.integration.members import Member
-from tests.integration.serf_agent import HOW_TO_GET_IT, Agent, ensure_serf, free_port, serf_path, until
+from tests.integration.serf_agent import HOW_TO_GET_IT, Agent, ensure_serf, serf_path, until
 
 pytestmark = pytest.mark.real
 
@@ -107,8 +108,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     ensure_serf()
     folder = tmp_path_factory.mktemp("serf")
     with ExitStack() as stack:
-        here, helping = ("127.0.0.3", free_port("127.0.0.3")), ("127.0.0.5", free_port("127.0.0.5"))
-        victim_port = free_port("127.0.0.8")
+        here, helping = ("127.0.0.3", free_range(host="127.0.0.3")), ("127.0.0.5", free_range(host="127.0.0.5"))
+        victim_port = free_range(host="127.0.0.8")
         joined = stack.enter_context(Agent("joined", "127.0.0.2", folder, "-tag", "role=web"))
         asking = stack.enter_context(Agent("asking", "127.0.0.4", folder))
         watching = stack.enter_context(Agent("watching", "127.0.0.7", folder))
@@ -124,7 +125,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         joining = stack.enter_context(Agent("joining", "127.0.0.6", folder, f"-retry-join={here[0]}:{here[1]}",
                                             "-retry-interval=1s"))
         sealed = stack.enter_context(Agent("sealed", "127.0.0.10", folder, f"-encrypt={KEY}"))
-        there = ("127.0.0.11", free_port("127.0.0.11"))
+        there = ("127.0.0.11", free_range(host="127.0.0.11"))
         sealing = stack.enter_context(ours(there, "sealing", ONE_HOST, encrypt=KEY)).join("serf", [sealed.place])
         until(lambda: watching.shows("victim", "alive", {"role": "victim"}),
               "the agent lists the process of this package")

@@ -1,7 +1,6 @@
 """Names on real sockets: a resolver that hangs, a member that restarts on another address."""
 from __future__ import annotations
 
-import socket
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -9,15 +8,10 @@ import pytest
 
 import jgroups_py as jg
 from benchmarks.names import MESSAGES, Stuck, pairs
+from jgroups_py.system.free_ports import free_range
 from tests.runtime.helpers import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def channel(name: str, port: int, **properties: object) -> jg.JChannel:
@@ -38,11 +32,11 @@ def test_accept_4_8_no_message_waits_for_a_resolver_that_hangs() -> None:
 
 def test_accept_4_5_a_member_that_restarts_on_another_address_is_found_by_its_name(tmp_path: Path) -> None:
     got.clear()
-    port, table = free_port(), tmp_path / "names.csv"
+    port, table = free_range(), tmp_path / "names.csv"
     table.write_text(f"orders,127.0.0.2:{port}\n")
     by_name = {"reresolve": "1s", "initial_hosts": "orders[1]", "resolver": f"file:{table}"}
     with ExitStack() as channels:
-        b = channels.enter_context(channel("B", free_port(), **by_name))
+        b = channels.enter_context(channel("B", free_range(), **by_name))
         first = channels.enter_context(channel("orders", port, bind_addr="127.0.0.2", initial_hosts=""))
         first.connect("names")
         b.connect("names")

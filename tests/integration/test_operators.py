@@ -17,7 +17,7 @@ from jgroups_py.cli.events import as_text
 from jgroups_py.model.version import __version__
 from jgroups_py.ops.control import ControlSocket, follow
 from jgroups_py.system.free_ports import free_range
-from tests.integration.serf_agent import free_port, until
+from tests.integration.serf_agent import until
 
 pytestmark = pytest.mark.real
 PATIENCE_S = 120.0
@@ -107,7 +107,7 @@ def test_members_and_events_of_swim_alone_have_tags_states_and_round_trips(
         transport = ("MEMBERLIST", {"bind_port": ports[name]})
         return Membership([transport, ("SWIM", {**FAST, **swim}), ("SERF", {})], name=name)
 
-    ports = {name: free_port("127.0.0.1") for name in ("a", "b")}
+    ports = {name: free_range() for name in ("a", "b")}
     with member("a", {"tags": "role=web"}) as a, ControlSocket(a, tmp_path / "a"):
         a.join("alone")
         follower = Follower(tmp_path / "a")

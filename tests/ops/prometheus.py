@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from jgroups_py.system.free_ports import free_range
 from tests.integration.serf_agent import run, until
 
 TOOLS = ("prometheus", "promtool")
@@ -56,9 +56,7 @@ class Prometheus:
 
     def __init__(self, folder: Path, targets: dict[str, str]) -> None:
         """targets: a name -> host:port."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_range()
         scrapes = "".join(f'      - {{targets: ["{place}"], labels: {{instance: "{name}"}}}}\n'
                           for name, place in targets.items())
         (folder / "prometheus.yml").write_text(

@@ -317,8 +317,6 @@ def is_free(where: tuple[str, int]) -> bool:
 def test_frames_that_no_connection_took_in_time_are_dropped(bench: Bench, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(tcp, "WAIT_NS", millis(100))
     one = bench.tcp()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        closed = ("127.0.0.1", int(probe.getsockname()[1]))
+    closed = ("127.0.0.1", free_range())
     bench.send(one, closed, b"lost")
     eventually(lambda: one.sockets.counters.get("not_connected_dropped") == 1)

@@ -24,6 +24,8 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from jgroups_py.system.free_ports import free_range
+
 FOLDER = Path(__file__).parents[2] / "unit" / "blocks" / "mqtt" / "golden"
 USER = [("trace", "7f"), ("empty", ""), ("trace", "second"), ("über", "\N{SNOWMAN}")]
 TEXTS = {"payload_format_indicator": 1, "message_expiry_interval": 3600, "content_type": "text/plain",
@@ -173,9 +175,7 @@ def of_paho() -> dict[str, bytes]:
 @contextmanager
 def mosquitto() -> Iterator[int]:
     """One that listens on loopback; its port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_range()
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as config:
         config.write(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
         config.flush()

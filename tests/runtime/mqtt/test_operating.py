@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from jgroups_py.cli import main
+from jgroups_py.system.free_ports import free_range
 from tests.runtime.mqtt.federated import GROUP, ask, nodes, running, until
 from tests.runtime.mqtt.processes import Subscriber, publish, serving
 
@@ -82,8 +83,7 @@ def test_what_is_no_address_is_refused(api, text, capsys):
 
 
 def test_where_no_broker_is_that_is_said(capsys):
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
+    port = free_range()
     assert main(["mqtt", "clients", "--api", f"127.0.0.1:{port}"]) == 2
     assert f"127.0.0.1:{port}: no REST of a broker there: Connection refused; a broker has it where its file says" \
         in capsys.readouterr().err

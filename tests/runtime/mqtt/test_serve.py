@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from jgroups_py.cli import main
+from jgroups_py.system.free_ports import free_range
 from tests.runtime.mqtt.processes import Subscriber, publish, serving
 
 pytestmark = pytest.mark.real
@@ -108,7 +109,6 @@ def test_bench_measures_a_running_broker(pattern, qos, capsys):
 
 
 def test_bench_without_a_broker_says_so(capsys):
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
+    port = free_range()
     assert main(["mqtt", "bench", "--port", str(port)]) == 2
     assert f"127.0.0.1:{port}: " in capsys.readouterr().err
