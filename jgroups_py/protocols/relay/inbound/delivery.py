@@ -44,6 +44,7 @@ class RemoteDelivery(RelayPart, DeliveryPort):
         # on every number of theirs is owed here.
         self.sites_with_base: dict[str, None] = {}
         self.sites_before_view: dict[str, None] = {}     # those, and all reported to the application, before this view
+        self.from_first: dict[Address, None] = {}    # origins of which others here have messages and this member none
         self.proxies: dict[Address, ProxyUUID] = {}  # origin -> as the application sees it
 
     @on(ViewChange)
@@ -100,11 +101,12 @@ class RemoteDelivery(RelayPart, DeliveryPort):
         for origin, number in header.numbers.items():
             owed, before = header.owed.get(origin, 1), seen.get(origin, 1)
             if origin not in seen:
-                # A member that had a BASE of the site, or told its application of the site in an earlier view, was to
-                # get everything from `owed` on: while it was in another view than those that met the site, they have
-                # acknowledged some. For any other one the site's messages begin with this BASE: it misses nothing.
-                known = header.site in self.sites_with_base or header.site in self.sites_before_view
-                seen[origin] = owed if known else number
+                # A member that had a BASE of the site before was to get everything from `owed` on. For any other one
+                # the site's messages begin with this BASE: it misses nothing.
+                seen[origin] = owed if header.site in self.sites_with_base else number
+            elif origin in self.from_first and before == 1:
+                seen[origin] = max(1, min(owed, number))
+            self.from_first.pop(origin, None)
             self.announce(PrefixSkipped(origin, before, seen[origin]))
             if number > seen[origin]:
                 self.jump(header.site, origin, number)
@@ -154,16 +156,19 @@ class RemoteDelivery(RelayPart, DeliveryPort):
         """Begin where the others are, with sites of which nothing was meant for this member before this view.
 
         That concerns a member that had founded a group and merged: like a joiner, it gets what the others had delivered
-        by then as state, if at all.
+        by then as state, if at all. But it was there when that was sent, so no receipt counts it as having it.
         """
         for site, numbers in vector.items():
             if site not in self.sites_before_view:
                 mine = self.seen.setdefault(site, {})
                 for origin, number in numbers.items():
-                    mine.setdefault(origin, number)
+                    if origin not in mine:
+                        mine[origin] = number
+                        self.announce(PrefixSkipped(origin, 1, number))
 
     def begin_at_first(self, site: str, origin: Address) -> None:
         self.seen.setdefault(site, {})[origin] = 1
+        self.from_first[origin] = None
 
     def add_sites_with_base(self, sites: Iterable[str]) -> None:
         self.sites_with_base.update(dict.fromkeys(sites))
@@ -184,5 +189,6 @@ class RemoteDelivery(RelayPart, DeliveryPort):
     @on_announcement(OriginForgotten)
     def forget(self, event: OriginForgotten) -> None:
         self.proxies.pop(event.origin, None)
+        self.from_first.pop(event.origin, None)
         for numbers in self.seen.values():
             numbers.pop(event.origin, None)

@@ -207,7 +207,10 @@ class Synchronizer(RelayPart, SyncPort):
         # that other member before this view, these were too, so everything from 1 on is requested (relay rule 17).
         unknown: Vector = {}
         own: Vector = {site: {} for site in self.delivery.sites_before_view}
-        raised(unknown, unknown_origins(lowest, own, self.sync_vector))
+        for site, origins in unknown_origins(lowest, own, self.sync_vector).items():
+            raised(unknown, {site: origins})
+            for origin in origins:
+                self.delivery.begin_at_first(site, origin)     # or it would begin at the next BASE, and miss nothing
         confirmers: dict[Address, Vector] = {}
         for member, have in self.haves.items():
             lacking = unknown_origins(lowest, have.vector, self.sync_vector)
