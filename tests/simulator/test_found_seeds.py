@@ -153,6 +153,9 @@ FOUND = (
     ("cache-split", 60091, "N3: a site that knew one half of another one missed the notices of the other half"),
     ("site-crash", 2, "S9: a member that started again was told lost what its group had sent while it was down"),
     ("site-crash", 143, "R12: what a later life had on disk of before the other site was known was never acknowledged"),
+    ("wan", 910195, "R10: who merged adopted what others had delivered, and a receipt counted it as having that"),
+    ("standby", 911185, "S9: who joined before a merge was over was told of losses from before"),
+    ("interleavings", 911007, "R3: who starts again with its site is told of no losses of its earlier life"),
     ("relay-storm", 1282, "R3: a merge on the bridge waited 20 s for a coordinator that was gone"),
 )
 """Profile, seed, what it found. A seed shows its bug in the plan that it drew then: should plans change, replace it."""

@@ -87,9 +87,13 @@ class DivergencePort(ABC):
         implausible."""
 
     @abstractmethod
-    def joined(self, origin: Address) -> bool:
-        """This member joined a group that knows the origin: what was sent before is not missed. Whether the origin was
-        known from this member's disk only."""
+    def named(self, origin: Address, number: int) -> None:
+        """The journal or SYNC names this number as the next of an origin: what lies between it and the first that comes
+        was sent before this member joined."""
+
+    @abstractmethod
+    def is_unheard(self, origin: Address) -> bool:
+        """Whether the number of an origin was named, and nothing of it has come."""
 
 
 class JournalPort(ABC):

@@ -81,9 +81,9 @@ def test_a_site_that_is_known_by_a_state_only_has_been_met(world: Sites) -> None
 
 def test_an_origin_known_from_a_journal_alone_is_dropped_when_it_is_forgotten(world: Sites) -> None:
     relay = world["B"].relay
-    relay.divergence.from_disk[ORIGIN] = None
+    relay.divergence.unheard[ORIGIN] = None
     relay.announce(OriginForgotten(ORIGIN))
-    assert relay.divergence.from_disk == {}
+    assert relay.divergence.unheard == {}
 
 
 def test_the_way_of_a_state_is_forgotten_when_it_is_complete(

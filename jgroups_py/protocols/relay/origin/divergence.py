@@ -48,7 +48,7 @@ class Divergence(RelayPart, DivergencePort):
         self.first_received: Numbers = {}        # origin without an entry at the merge -> its first number since
         self.settled = True                      # ENDS has arrived since the last merge
         self.nakack_losses: dict[Address, list[OutputInOrder]] = {}     # origin -> its losses, kept back
-        self.from_disk: Numbers = {}             # origins known from the journal only -> next number there
+        self.unheard: Numbers = {}               # origin -> the number that the journal or SYNC named, if no more came
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
@@ -70,7 +70,7 @@ class Divergence(RelayPart, DivergencePort):
         wanted = self.numbering.numbers.get(origin)
         if not plausible(first, wanted or 0, anew=wanted is None):
             return False
-        if wanted is None or (origin in self.from_disk and origin not in self.first_received):
+        if wanted is None or (self.unheard.get(origin) == wanted and origin not in self.first_received):
             # Whether earlier ones were multicast while this member was in another view is decided when ENDS arrives.
             self.first_received[origin] = first
         elif first > wanted:
@@ -100,7 +100,7 @@ class Divergence(RelayPart, DivergencePort):
             wanted = self.numbering.numbers.get(origin)
             if origin in self.first_received:
                 self.missed_from_start(origin, min(number, self.first_received[origin]))
-            elif wanted is None or origin in self.from_disk:
+            elif wanted is None or self.unheard.get(origin) == wanted:
                 self.missed_from_start(origin, number)
                 if number - (wanted or 0) <= MAX_JUMP:
                     self.numbering.expect(origin, max(number, wanted or 1))
@@ -110,12 +110,12 @@ class Divergence(RelayPart, DivergencePort):
         return self.announce(NumbersSettledAfterMerge())
 
     def missed_from_start(self, origin: Address, number: int) -> None:
-        """An origin of another half, with no entry here: all of its messages are missed, or all that are not on this
-        member's disk, unless this member is a joiner.
+        """An origin of another half, with no entry here: all of its messages are missed, or all from the number that
+        the journal or SYNC named, unless this member is a joiner.
 
         Only while the origin is in the view: one that is gone may have ended before this member began.
         """
-        first = self.from_disk.pop(origin, 1)
+        first = self.unheard.pop(origin, 1)
         if self.had_others and origin in self.group.view and number > first:
             self.missed(origin, first, number)
 
@@ -135,14 +135,18 @@ class Divergence(RelayPart, DivergencePort):
     def restored(self, event: OriginsRestored) -> None:
         """An earlier life of this member held messages of these, which may go on. It does not say what this one misses
         of them: it joins anew, like any other."""
-        self.from_disk.update((origin, self.numbering.numbers[origin]) for origin in event.origins)
+        for origin in event.origins:
+            self.named(origin, self.numbering.numbers[origin])
 
-    def joined(self, origin: Address) -> bool:
-        return self.from_disk.pop(origin, None) is not None
+    def named(self, origin: Address, number: int) -> None:
+        self.unheard[origin] = number
+
+    def is_unheard(self, origin: Address) -> bool:
+        return origin in self.unheard
 
     @on_announcement(OriginForgotten)
     def forget_origin(self, event: OriginForgotten) -> None:
-        self.from_disk.pop(event.origin, None)
+        self.unheard.pop(event.origin, None)
 
     # --- what NAKACK lost ---------------------------------------------------------------------------------------------
 

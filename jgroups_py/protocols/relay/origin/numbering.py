@@ -82,10 +82,13 @@ class Numbering(RelayPart, NumberingPort):
         self.numbers[origin] = number
 
     def expect_newcomers(self, numbers: Numbers) -> None:
+        """A joiner's SYNC. Its numbers are the relay's; if a merge is not over yet, there are messages between them and
+        the next that come. None of those is owed to a joiner."""
         for origin, number in numbers.items():
-            known = self.numbers.setdefault(origin, number)
-            if self.divergence.joined(origin) and number > known and plausible(number, known):
+            known = self.numbers.get(origin)
+            if known is None or (self.divergence.is_unheard(origin) and number > known and plausible(number, known)):
                 self.numbers[origin] = number
+                self.divergence.named(origin, number)
 
     def current_numbers(self) -> Numbers:
         # The highest of what was delivered here, is held (copies of origins that are gone) and was reported in HAVE.
