@@ -20,6 +20,7 @@ import attrs
 from jgroups_py.cli import process_group
 from jgroups_py.model.address import Address
 from jgroups_py.simulator import history as h
+from jgroups_py.system.free_ports import free_range
 from tests.chaos.gather import Gathered
 from tests.chaos.verdict import Verdict, judge
 
@@ -100,7 +101,7 @@ class Sites:
         self.failures: list[str] = []
         self.rate = 0.0
         self.cluster = f"chaos-{os.getpid()}"
-        self.mcast_ports = {site: process_group.free_range() for site in SITES}
+        self.mcast_ports = {site: free_range() for site in SITES}
         self.began_s = time.monotonic()
 
     def __enter__(self) -> Self:
