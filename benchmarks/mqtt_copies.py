@@ -23,7 +23,7 @@ import yaml
 from benchmarks.mqtt_sites import FRAME, ID_AT, MAX_ID, SIZE, TOPIC, VERSION, Acknowledged, Receiver
 from jgroups_py.blocks.mqtt.codec.encoder import PublishFrames, encode
 from jgroups_py.blocks.mqtt.codec.packets import ConnectPacket, SubscribePacket, Subscription
-from jgroups_py.system.free_ports import free_range
+from jgroups_py.system.free_ports import free_ports
 from tests.runtime.mqtt.processes import BrokerProcess, serving
 
 KINDS = {"local": {"sessions": "local"}, "replicated, 2": {"sessions": "replicated"},
@@ -51,8 +51,7 @@ def connected(port: int, name: str, clean: bool) -> socket.socket:
 
 def files(folder: Path, more: dict[str, object]) -> tuple[list[Path], list[int]]:
     """(files of three nodes, ports of their clients; that of REST is the next one)."""
-    first_port = free_range(9)
-    ports = range(first_port, first_port + 9)
+    ports = free_ports(9)
     found = []
     for at in range(3):
         federation = {"node_name": f"node{at + 1}", "stack": "tcp", "gossip_addr": f"127.0.0.1:{ports[3 * at + 2]}",

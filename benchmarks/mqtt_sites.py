@@ -21,7 +21,7 @@ from jgroups_py.blocks.mqtt.codec.encoder import PublishFrames, encode
 from jgroups_py.blocks.mqtt.codec.packets import ConnectPacket, ProtocolVersion, SubscribePacket, Subscription
 from jgroups_py.cli.demo.mqtt import SITES, site_properties
 from jgroups_py.cli.demo.mqtt_brokers import BrokerSites, SiteBroker, wait
-from jgroups_py.system.free_ports import free_range
+from jgroups_py.system.free_ports import free_ports
 
 VERSION = ProtocolVersion.MQTT_3_1_1
 TOPIC, SIZE, MAX_ID = "bench", 100, 60_000
@@ -128,8 +128,7 @@ def main() -> None:
     parser.add_argument("--no-kill", action="store_true")
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="jgroups-mqtt-sites-"))
-    first_port = free_range(14)
-    ports = range(first_port, first_port + 14)
+    ports = free_ports(14)
     common, more = site_properties(folder, ports[8:])
     with BrokerSites(folder, SITES, ports[:8], common, more) as sites:
         sites.start("nyc1", "sfo1")

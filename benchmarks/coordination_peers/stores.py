@@ -14,7 +14,7 @@ import grpc
 
 from benchmarks.coordination_peers.clients import ETCD, KINDS, Locks
 from benchmarks.coordination_peers.member import FOUNDERS
-from jgroups_py.system.free_ports import free_range
+from jgroups_py.system.free_ports import free_ports, free_range
 
 ROOT = Path(__file__).parents[2]
 START_S = 60.0
@@ -144,7 +144,7 @@ class EtcdStore(LedStore):
         """See Store."""
         if shutil.which("etcd") is None:
             raise Missing("there is no etcd (Debian: apt-get install etcd-server)")
-        ports = free_range(6)
+        ports = free_ports(6)
         self.clients, peers = ports[:3], ports[3:]
         cluster = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in zip(FOUNDERS, peers, strict=True))
         for name, port, peer in zip(FOUNDERS, self.clients, peers, strict=True):
@@ -178,7 +178,7 @@ class ZooKeeperStore(LedStore):
         """See Store."""
         if shutil.which("java") is None or not ZOOKEEPER_JAR.exists():
             raise Missing(f"there is no Java or no {ZOOKEEPER_JAR} (Debian: apt-get install zookeeper)")
-        ports = free_range(9)
+        ports = free_ports(9)
         self.clients = ports[:3]
         members = "".join(f"server.{at + 1}=127.0.0.1:{ports[3 + at]}:{ports[6 + at]}\n" for at in range(3))
         for at, port in enumerate(self.clients):

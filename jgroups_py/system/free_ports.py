@@ -30,6 +30,12 @@ def free_range(length: int = 1, host: str = "127.0.0.1") -> int:
                   "by this run before")
 
 
+def free_ports(number: int) -> range:
+    """The same, each port of them."""
+    first = free_range(number)
+    return range(first, first + number)
+
+
 def _claimed(ports: range) -> bool:
     """Claim the units that these ports are in, all or none; False: one is another run's, or was this one's before."""
     if sys.platform != "linux":

@@ -22,7 +22,7 @@ from jgroups_py.cli.demo.mqtt_brokers import (
     tool,
 )
 from jgroups_py.cli.showing import complain, show
-from jgroups_py.system.free_ports import free_range
+from jgroups_py.system.free_ports import free_ports
 
 SITES = {"NYC": ("nyc1", "nyc2"), "SFO": ("sfo1", "sfo2")}
 TOPIC = "demo/lines"
@@ -73,8 +73,7 @@ def perform(folder: Path, rate: int, shown: Callable[[str], None]) -> dict[str, 
 
     def note(text: str) -> None:
         shown(f"{monotonic() - begun:6.2f} s  {text}")
-    first_port = free_range(14)
-    ports = range(first_port, first_port + 14)
+    ports = free_ports(14)
     common, more = site_properties(folder, ports[8:])
     with BrokerSites(folder, SITES, ports[:8], common, more) as sites:
         for first, second in zip(*SITES.values(), strict=True):

@@ -151,14 +151,16 @@ class BrokerSites:
             if broker.is_up:
                 alive = {each.name for each in self.up(broker.site)}
                 others = {each.site for each in self.brokers.values() if each.is_up and each.site != broker.site}
-                try:
-                    wait(partial(self._sees, broker, alive, others),
-                         f"{broker.name} sees {sorted(alive)} and {sorted(others)}")
-                except BrokerDemoError as error:
-                    members, known = self._seen(broker)
-                    printed = [f"{each.name} printed last{each.last_printed()}" for each in self.brokers.values()]
-                    raise BrokerDemoError("; ".join([f"{error}, but {sorted(members)} and {sorted(known)}", *printed])
-                                          ) from None
+                self._wait_until_it_sees(broker, alive, others)
+
+    def _wait_until_it_sees(self, broker: SiteBroker, alive: set[str], others: set[str]) -> None:
+        try:
+            wait(partial(self._sees, broker, alive, others), f"{broker.name} sees {sorted(alive)} and {sorted(others)}")
+        except BrokerDemoError as error:
+            members, known = self._seen(broker)
+            printed = [f"{each.name} printed last{each.last_printed()}" for each in self.brokers.values()]
+            said = "; ".join([f"{error}, but {sorted(members)} and {sorted(known)}", *printed])
+            raise BrokerDemoError(said) from None
 
     def _sees(self, broker: SiteBroker, alive: set[str], others: set[str]) -> bool:
         members, known = self._seen(broker)

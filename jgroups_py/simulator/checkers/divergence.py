@@ -7,6 +7,7 @@ from jgroups_py.model.address import Address
 from jgroups_py.model.view import MergeView, ViewId
 from jgroups_py.simulator import history as h
 from jgroups_py.simulator.checkers.facts import Facts, Violation
+from jgroups_py.simulator.checkers.losses import Losses, declared_twice, reported_losses
 from jgroups_py.windows.ranges import Ranges
 
 Counts = dict[Address, int]
@@ -78,15 +79,11 @@ def _ranges(facts: Facts) -> Iterator[Violation]:
     """With RELAY: between two relayed multicasts of its own site that a member delivers, each number that it lacks is
     declared lost (messages_lost with its own site) exactly once, and no number that it delivers is, nor one that was
     sent before it joined."""
-    reported: dict[tuple[Address, Address], Ranges] = {}     # ranges, since a forged loss may span 2**60 numbers
-    for lost in facts.lost:
-        if isinstance(lost, h.Lost) and lost.site == facts.history.sites.get(lost.member):
-            numbers = reported.setdefault((lost.member, lost.origin), Ranges())
-            for number, _ in numbers.overlap(lost.first, lost.stop):
-                yield Violation("S9", f"number {number} of {facts.name(lost.origin)} was declared lost twice to "
-                                f"{facts.name(lost.member)}, of its own site", lost.at_ns)
-            numbers.add(lost.first, lost.stop)
-            yield from _not_owed(facts, lost)
+    reported: Losses = {}
+    reports = reported_losses(facts, own_site=True)
+    yield from declared_twice(facts, "S9", reports, reported)
+    for lost in reports:
+        yield from _not_owed(facts, lost)
     delivered: dict[tuple[Address, Address], dict[int, h.MessageDelivered]] = {}
     for delivery, message in facts.local_deliveries(unicast=False):
         if message.relay_number:

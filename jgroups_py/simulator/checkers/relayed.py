@@ -12,7 +12,7 @@ from jgroups_py.model.units import seconds
 from jgroups_py.model.view import ViewId
 from jgroups_py.simulator import history as h
 from jgroups_py.simulator.checkers.facts import Facts, SentMessage, Violation
-from jgroups_py.windows.ranges import Ranges
+from jgroups_py.simulator.checkers.losses import Losses, declared_twice, reported_losses
 
 OWN_DELIVERY_NS = seconds(2)             # R5: how long a multicast may take at its own sender in an undisturbed site
 QUIET_NS = seconds(5)                    # R5: a site counts as disturbed this long before and after a view change
@@ -88,14 +88,8 @@ def _at_most_once(facts: Facts) -> Iterator[Violation]:
 
 
 def _lost_or_delivered(facts: Facts) -> Iterator[Violation]:
-    reported: dict[tuple[Address, Address], Ranges] = {}     # ranges, since a forged loss may span 2**60 numbers
-    for lost in facts.lost:
-        if isinstance(lost, h.Lost) and lost.site != facts.site(lost.member):
-            numbers = reported.setdefault((lost.member, lost.origin), Ranges())
-            for number, _ in numbers.overlap(lost.first, lost.stop):
-                yield Violation("R3", f"number {number} of {facts.name(lost.origin)} at {lost.site} was declared lost "
-                                f"twice to {facts.name(lost.member)}", lost.at_ns)
-            numbers.add(lost.first, lost.stop)
+    reported: Losses = {}
+    yield from declared_twice(facts, "R3", reported_losses(facts, own_site=False), reported)
     for delivery, message in facts.remote_deliveries() if reported else ():
         if message.relay_number in reported.get((delivery.member, message.sender), ()):
             yield Violation("R3", f"{facts.name(delivery.member)} delivered {facts.show(message.payload)} (number "

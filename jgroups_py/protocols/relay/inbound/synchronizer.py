@@ -207,8 +207,8 @@ class Synchronizer(RelayPart, SyncPort):
         # that other member before this view, these were too, so everything from 1 on is requested (relay rule 17).
         unknown: Vector = {}
         own: Vector = {site: {} for site in self.delivery.sites_before_view}
-        for site, origins in unknown_origins(lowest, own, self.sync_vector).items():
-            raised(unknown, {site: origins})
+        raised(unknown, unknown_origins(lowest, own, self.sync_vector))
+        for site, origins in unknown.items():
             for origin in origins:
                 self.delivery.begin_at_first(site, origin)     # or it would begin at the next BASE, and miss nothing
         confirmers: dict[Address, Vector] = {}
