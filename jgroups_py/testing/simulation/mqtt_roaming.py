@@ -17,7 +17,7 @@ import attrs
 import jgroups_py as jg
 from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, Output, SendAcks, SendPacket, SendPublish
 from jgroups_py.blocks.mqtt.broker.publication import Publication
-from jgroups_py.blocks.mqtt.broker.session import ClientSession, Delivery
+from jgroups_py.blocks.mqtt.broker.session import ClientSession, Delivery, LateSource
 from jgroups_py.blocks.mqtt.codec.decoder import Decoder
 from jgroups_py.blocks.mqtt.codec.packets import (
     NO_PROPERTIES,
@@ -251,10 +251,12 @@ class RoamingRun(MqttRun):
         raise Broken("Q6", f"no member of {filter} got {fact.number} of {fact.publisher}: {sorted(members)}")
 
     def was_begun(self, fact: RoutedMessage) -> bool:
-        """Whether a message of QoS 2 for a group was sent to a node that has ended since, or may have been: no other
-        member gets it then. It is counted as lost once the node is back as a new process, or given up (seed 13304)."""
-        return fact.number in fact.node.begun or any(
-            fact.number in begun_for(peer) for peer in fact.node.core.peers.values() if not peer.is_up)
+        """Whether a message of QoS 2 for a group was sent to a node that has ended since, or may have been, by the node
+        where it was published or by one that had given it on (seed 900524): no other member gets it then. It is counted
+        as lost once the node is back as a new process, or given up (seed 13304)."""
+        return any(fact.number in node.begun or any(
+            fact.number in begun_for(peer) for peer in node.core.peers.values() if not peer.is_up)
+            for node in self.lives)
 
     def check_sessions(self, nodes: list[Any]) -> None:
         """Q10: one session and one connection of each client id."""
@@ -373,6 +375,9 @@ class RoamingNode(MqttNode):
         self.core.send_onward = self.send_onward         # type: ignore[method-assign]
         self._new_ones = self.core.handovers._new_ones
         self.core.handovers._new_ones = self.joined_behind   # type: ignore[method-assign]
+        self._came_late, self._held_came = self.core.handovers.came_late, self.core.handovers.held_came
+        self.core.handovers.came_late = self.came_late   # type: ignore[method-assign]
+        self.core.handovers.held_came = self.held_came   # type: ignore[method-assign]
         self._event_came = self.core.handovers.event_came
         self.core.handovers.event_came = self.event_came     # type: ignore[method-assign]
 
@@ -436,6 +441,8 @@ class RoamingNode(MqttNode):
             if self.core.handovers.is_adopting(client_id, claim):
                 self.clients.roamers[client_id].inherited(self, adoption.name, copy)
                 self.clients.roamers[client_id].adopted_without(self, adoption)
+        for queued in adoption.sent_on:
+            self.clients.roamers[queued.client_id].late[number_of(queued.delivery.publication)] = None
         self._complete(adoption, now_ns)
 
     def adopt_will(self, client_id: str, will: Will, now_ns: int, left_ns: int, of_copy: bool = False) -> None:
@@ -570,14 +577,21 @@ class RoamingNode(MqttNode):
             queued = QueuedDelivery.decode(body, now_ns)
             publication = queued.delivery.publication
             self.late_came[queued.client_id, (publication.origin, publication.number)] = None
-            if not queued.packet_id:
-                arriving = self.core.handovers.arriving.get(queued.client_id)
-                if arriving is None or (queued.claim, name) not in arriving.parts:
-                    self.clients.roamers[queued.client_id].late[number_of(queued.delivery.publication)] = None
         try:
             return self._event_came(name, kind, body, now_ns)
         finally:
             self.moving_from = None
+
+    def came_late(self, name: str, queued: QueuedDelivery, now_ns: int) -> None:
+        """A message that comes behind its session, in no order with what came directly."""
+        if not queued.packet_id:
+            self.clients.roamers[queued.client_id].late[number_of(queued.delivery.publication)] = None
+        self._came_late(name, queued, now_ns)
+
+    def held_came(self, client_id: str, source: LateSource, publication: Publication, now_ns: int) -> None:
+        """The same of one that would have come by a node that is away."""
+        self.clients.roamers[client_id].late[number_of(publication)] = None
+        self._held_came(client_id, source, publication, now_ns)
 
     def joined_behind(self, session: ClientSession, moved: list[QueuedDelivery]) -> list[Delivery]:
         """A session comes into one that is in use, without QoS 2 that was begun."""

@@ -55,6 +55,8 @@ NOTHING_SEEN: dict[int, int] = {}
 """Of a session that never moved; one object for all of them, which is never written."""
 MAX_REMEMBERED = 10_000
 """Messages in LateMessages; the oldest is forgotten, and could come twice."""
+ANY_ORIGIN = 0
+"""In place of origins that a node does not know; no publication has it."""
 PUMP_BYTES = 64 << 10
 """Sent to a client at once of what waits, whatever its transport takes: it can say no more only afterwards."""
 
@@ -125,26 +127,97 @@ NO_MESSAGE = Delivery(Publication("", b""), 2, False)
 """Stands in the place of a delivery of QoS 2 whose PUBREL was sent: the client has the message."""
 
 
+@attrs.define(eq=False)
+class LateSource:
+    """A node that a session left before all others had passed its fence: what they have for that node comes late, or
+    not at all if that node ends, so the session's node asks them for it then.
+
+    claim: the number of the CONNECT for which it left; life: of that node; until_ns: how long something may come;
+    numbers: origin -> the highest number that the session was given there, of the origins that may have more
+    (ANY_ORIGIN: of all); asked: peers that have said what they have for that node.
+    """
+
+    claim: int
+    life: int
+    until_ns: int
+    numbers: dict[int, int]
+    asked: dict[str, None] = attrs.field(factory=dict)
+
+    def awaits(self, publication: Publication) -> bool:
+        """Whether the session was not given a message there, and may be given it yet."""
+        if publication.origin in self.numbers:
+            return publication.number > self.numbers[publication.origin]
+        return ANY_ORIGIN in self.numbers
+
+
 class LateMessages:
-    """Which messages a session has got since it came from another node, while some nodes may still have sent to its
-    former node. Such messages come late, by the former node, and may come directly as well. claim: the number of the
-    CONNECT that it came for; queue: what it had got directly by then."""
+    """What may come late for a session, since it left nodes early, and what of it the session has got since. Such
+    messages come by the former node, and may come directly as well. They go with the session, and are in its copies.
 
-    __slots__ = ("_had", "claim")
+    claim: the number of the CONNECT that it came here for; sources: the nodes that it left early; had: the messages of
+    the origins that may be late.
+    """
 
-    def __init__(self, claim: int, queue: Iterable[Delivery]) -> None:
+    __slots__ = ("_origins", "claim", "had", "sources")
+
+    def __init__(self, claim: int, sources: dict[str, LateSource], had: Iterable[tuple[int, int]] = ()) -> None:
         self.claim = claim
-        self._had = {(each.publication.origin, each.publication.number): None for each in queue}
+        self.sources = sources
+        self.had: dict[tuple[int, int], None] = {}
+        self._origins: dict[int, None] = {}
+        self._changed()
+        for origin, number in had:
+            self.note(origin, number)
+
+    def join(self, other: LateMessages) -> None:
+        """More may come, as another node knows."""
+        self.claim = other.claim
+        self.sources.update(other.sources)
+        self._changed()
+        for origin, number in other.had:
+            self.note(origin, number)
+
+    def forget(self, name: str) -> None:
+        """Nothing comes late from a source any more."""
+        self.sources.pop(name, None)
+        self._changed()
+
+    def _changed(self) -> None:
+        self._origins = {origin: None for source in self.sources.values() for origin in source.numbers}
+
+    def expects(self, origin: int) -> bool:
+        """Whether messages of an origin may come late."""
+        return origin in self._origins or ANY_ORIGIN in self._origins
+
+    def note(self, origin: int, number: int) -> bool:
+        """A message comes, late or directly; whether it has not come the other way."""
+        if not self.expects(origin):
+            return True
+        key = origin, number
+        if key in self.had:
+            return False
+        if len(self.had) >= MAX_REMEMBERED:
+            del self.had[next(iter(self.had))]
+        self.had[key] = None
+        return True
 
     def is_new(self, publication: Publication) -> bool:
-        """Whether it has not come the other way; remember that it has come."""
-        key = publication.origin, publication.number
-        if key in self._had:
+        """The same of a publication."""
+        return self.note(publication.origin, publication.number)
+
+    def takes(self, claim: int, publication: Publication, group: str) -> bool:
+        """Whether a message that was sent on for a CONNECT is for this session, and has not come the other way. What is
+        for a shared subscription went to one node alone."""
+        if claim != self.claim and all(claim != source.claim for source in self.sources.values()):
             return False
-        if len(self._had) >= MAX_REMEMBERED:
-            del self._had[next(iter(self._had))]
-        self._had[key] = None
-        return True
+        return bool(group) or (self.expects(publication.origin) and self.is_new(publication))
+
+    def expire(self, now_ns: int) -> bool:
+        """Forget sources that nothing comes from any more; whether there are others."""
+        ended = [name for name, source in self.sources.items() if now_ns >= source.until_ns]
+        for name in ended:
+            self.forget(name)
+        return bool(self.sources)
 
 
 def had_elsewhere(seen: dict[int, int], late: LateMessages | None, publication: Publication) -> bool:

@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import attrs
 
 from jgroups_py.blocks.mqtt.broker.journal import Entry, SessionChange
-from jgroups_py.blocks.mqtt.broker.session import NO_MESSAGE, ClientSession, Delivery, GrantedOptions
+from jgroups_py.blocks.mqtt.broker.session import (
+    MAX_REMEMBERED,
+    NO_MESSAGE,
+    ClientSession,
+    Delivery,
+    GrantedOptions,
+    LateMessages,
+    LateSource,
+)
 from jgroups_py.blocks.mqtt.codec.packets import MqttError, PacketType, Will
 from jgroups_py.blocks.mqtt.codec.properties import property_bytes, read_properties
 from jgroups_py.blocks.mqtt.codec.text import PacketReader, topic_filter_fault, topic_name_fault
@@ -37,8 +45,12 @@ _PART = record(TEXT, U64, U64, BOOL, BOOL, BYTES)
 _HERE = record(TEXT, BOOL, sequence(record(TEXT, U8, U64, U64)))
 _WANTED = record(TEXT, TEXT, U64)
 _ORIGIN = struct.Struct(">BQQ")
-_SEEN, _LAST_ID = 20, 21
-"""Changes that only a whole session has: origin and highest number; the last packet id."""
+_NUMBERS = sequence(record(U64, U64))
+_LATE_MESSAGES = record(U64, sequence(record(TEXT, U64, U64, U64, _NUMBERS)), _NUMBERS)
+_SEEN, _LAST_ID, _LATE = 20, 21, 22
+"""Changes that only a whole session has: origin and highest number; the last packet id; what may come late."""
+MAX_SOURCES = 100
+"""Nodes that a session may have left early; the oldest are forgotten."""
 PART_BYTES = 64 << 10
 """About the size of an event of copies."""
 
@@ -55,7 +67,8 @@ class StoredDelivery:
 class SessionCopy:
     """A session at another node, as its owner sent it. begin: since when its owner has it, by the owner's wall clock;
     turn: the number of the owner's latest changes; since_ns: when the connection began or ended; in_flight: None for a
-    message of QoS 2 whose PUBREL was sent; seen: the highest number of each origin that is in it."""
+    message of QoS 2 whose PUBREL was sent; seen: the highest number of each origin that is in it; late: what may come
+    late, and what of that is in it."""
 
     begin: int
     turn: int = 0
@@ -69,6 +82,7 @@ class SessionCopy:
     queue: deque[StoredDelivery] = attrs.field(factory=deque)
     last_id: int = 0
     seen: dict[int, int] = attrs.field(factory=dict)
+    late: LateMessages | None = None
 
     def apply(self, data: bytes, now_ns: int) -> None:
         """Carry out changes. Raises WireError."""
@@ -90,6 +104,8 @@ class SessionCopy:
             _, origin, number = _ORIGIN.unpack_from(message)
             if number > self.seen.get(origin, 0):
                 self.seen[origin] = number
+            if self.late is not None:
+                self.late.note(origin, number)
 
     def away_ns(self, now_ns: int) -> int:
         """For how long the client has had no connection, if its owner has ended now."""
@@ -158,13 +174,17 @@ def _last_id(copy: SessionCopy, reader: Reader, now_ns: int) -> None:
     copy.last_id = U16.read(reader)
 
 
+def _late(copy: SessionCopy, reader: Reader, now_ns: int) -> None:
+    copy.late = read_late(reader, now_ns)
+
+
 _CHANGES: dict[int, Callable[[SessionCopy, Reader, int], None]] = {
     SessionChange.CONNECTION: _connection, SessionChange.SUBSCRIBED: _subscribed,
     SessionChange.UNSUBSCRIBED: _unsubscribed, SessionChange.RECORDED: _recorded,
     SessionChange.UNRECORDED: _unrecorded, SessionChange.QUEUED: _queued, SessionChange.UNQUEUED: _unqueued,
     SessionChange.TAKEN: _taken, SessionChange.SENT: _sent, SessionChange.RELEASED: _released,
     SessionChange.DONE: _done, _SEEN: _seen,
-    _LAST_ID: _last_id}
+    _LAST_ID: _last_id, _LATE: _late}
 
 
 def _first(copy: SessionCopy) -> StoredDelivery:
@@ -231,6 +251,10 @@ def whole_session(session: ClientSession, seen: dict[int, int], now_ns: int) -> 
         U64.write(origin, out)
         U64.write(number, out)
         yield bytes(out)
+    if session.late is not None:
+        out = bytearray((_LATE,))
+        write_late(session.late, now_ns, out)
+        yield bytes(out)
     for packet_id, delivery in session.in_flight.items():
         if delivery is NO_MESSAGE:
             yield change_bytes((SessionChange.RELEASED, packet_id), now_ns)
@@ -257,6 +281,22 @@ def read_delivery(stored: StoredDelivery) -> Delivery:
     if reader.pos != reader.stop or (group and topic_filter_fault(group)) or not qos:
         raise WireError("a message that no session could have")
     return Delivery(read_message(message, stored.at_ns).publication, _qos(qos), retain, tuple(identifiers), group)
+
+
+def write_late(late: LateMessages, now_ns: int, out: bytearray) -> None:
+    """What may come late for a session, and what of it has come."""
+    _LATE_MESSAGES.write((late.claim, tuple(
+        (name, source.claim, source.life, max(0, source.until_ns - now_ns), tuple(source.numbers.items()))
+        for name, source in list(late.sources.items())[-MAX_SOURCES:]), tuple(late.had)), out)
+
+
+def read_late(reader: Reader, now_ns: int) -> LateMessages:
+    """Raises WireError."""
+    claim, sources, had = _LATE_MESSAGES.read(reader)
+    if len(sources) > MAX_SOURCES or len(had) > MAX_REMEMBERED:
+        raise WireError("a session to which more comes late than may")
+    return LateMessages(claim, {name: LateSource(of_claim, life, now_ns + left_ns, dict(map(tuple, numbers)))
+                                for name, of_claim, life, left_ns, numbers in sources}, map(tuple, had))
 
 
 def write_will(will: Will, out: bytearray) -> None:

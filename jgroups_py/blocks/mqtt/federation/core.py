@@ -5,6 +5,7 @@
     handover.py   sessions that move                sites.py   other sites, over RELAY
     site_rules.py what may cross between them
     copies.py     copies of sessions                orphans.py sessions of nodes that have ended
+    late_asks.py  what comes late for sessions, and would come by a node that is away
     group_members.py  who serves a shared subscription  parked.py  what is kept for peers that come anew
 
 A publish of a client goes once to each node with a match, by the stream of that node; interest goes to all nodes when a
@@ -34,6 +35,7 @@ from jgroups_py.blocks.mqtt.federation.interest import (
     group_count,
     plain_filters,
 )
+from jgroups_py.blocks.mqtt.federation.late_asks import LateAsks
 from jgroups_py.blocks.mqtt.federation.message_record import MessageRecord
 from jgroups_py.blocks.mqtt.federation.options import COUNTERS, FederationOptions, federation_counters
 from jgroups_py.blocks.mqtt.federation.orphans import Orphans
@@ -143,10 +145,11 @@ class FederationCore:
         self.handovers = Handovers(self, options.handover_s)
         self.copies = SessionCopies(self, options.session_copies)
         self.orphans = Orphans(self, self.copies, self.handovers, options.adopt_s)
+        self.late_asks = LateAsks(self, self.handovers)
         self.sites = Sites(self, now_ns)
         self.groups = GroupMembers(self)
         self.parked = ParkedMessages(self)
-        self._fences: list[RouteFence | OrphanFence] = []
+        self._fences: list[tuple[str | None, RouteFence | OrphanFence]] = []
         self.release: Callable[[int, int], None] = lambda token, now_ns: self.broker.release(token, now_ns)
         self.record: MessageRecord | None = None         # the link's, if the group has an archive
         self.wake: Callable[[], None] | None = None      # the link's: called once when there is something to drain
@@ -162,6 +165,7 @@ class FederationCore:
         self._queue_bytes = options.queue_bytes
         self._onward = 0                                 # the token of what is sent on now; 0: nothing is
         self._onwards: dict[int, _Onward] = {}
+        self._arrivals: dict[str, list[int]] = {}        # client id -> tokens that wait for its session, see _hold_for
         self._last_token = 0
         self._released: list[int] = []
         self._outputs: list[SendToPeer] = []
@@ -367,9 +371,16 @@ class FederationCore:
         """There is something to drain."""
         self._stir()
 
-    def orphan_fence(self, fence: OrphanFence) -> None:
-        """Send it to all, behind all interest of before."""
-        self._fences.append(fence)
+    def orphan_fence(self, fence: OrphanFence, name: str | None = None) -> None:
+        """Send it to a peer, or to all (None), behind all interest of before."""
+        self._fences.append((name, fence))
+        self._stir()
+
+    def sent_on_to(self, name: str, now_ns: int) -> list[bytes]:
+        """The bodies of QUEUED, for sessions that had moved there, that this node still has for a peer."""
+        peer = self.peers.get(name)
+        events = () if peer is None else (*peer.stream.under_way, *peer.stream.queued)
+        return [event.body for event in events if event.item is None and event.kind == EventKind.QUEUED]
 
     def held_for(self, name: str) -> list[Publication]:
         """The messages of QoS 1 and 2 for plain subscribers that this node still has for a peer, in order."""
@@ -383,6 +394,15 @@ class FederationCore:
     def session_joined(self, session: ClientSession, now_ns: int) -> None:
         """A session has got what it had elsewhere."""
         self.copies.rewritten(session, now_ns)
+
+    def late_expected(self, now_ns: int) -> None:
+        """A session has come here for which more may come, by nodes that may be away by now."""
+        self.late_asks.ask(now_ns)
+
+    def origin_of(self, name: str) -> int:
+        """The incarnation of a peer, which is the origin of what its clients publish; 0: not known."""
+        peer = self.peers.get(name)
+        return 0 if peer is None else peer.incarnation
 
     def is_orphan_awaited(self, client_id: str, name: str) -> bool:
         """Whether a session of a node that is away may come from a copy."""
@@ -432,7 +452,7 @@ class FederationCore:
 
     def fence(self, fence: RouteFence) -> None:
         """Send it to all, behind all interest of before."""
-        self._fences.append(fence)
+        self._fences.append((None, fence))
 
     def owner(self, key: bytes) -> bytes | None:
         """The entry of a client id."""
@@ -514,6 +534,10 @@ class FederationCore:
         for peer in gone:
             self._went(peer, now_ns)
         self.orphans.peers_went([peer.name for peer in gone], now_ns)
+        for peer in gone:
+            self.late_asks.peer_went(peer.name)
+        if gone:
+            self.late_asks.ask(now_ns)
         for name, handle in present.items():
             if name != self.options.name:
                 known = self.peers.get(name)
@@ -602,6 +626,8 @@ class FederationCore:
         self._is_stirred = False
         if self.handovers.leaving:
             self.handovers.look(now_ns)
+        if self._arrivals:
+            self._look_at_arrivals()
         if self.interest_of_peers.changed:
             self.sites.touched(self.interest_of_peers.changed)
             self.interest_of_peers.changed.clear()
@@ -612,8 +638,8 @@ class FederationCore:
             self.counters.add("interest_sent", len(deltas))
             self.say(None, InterestChange(self.incarnation, self.own.number, deltas))
         fences, self._fences = self._fences, []
-        for fence in fences:
-            self.say(None, fence)
+        for name, fence in fences:
+            self.say(name, fence)
         while True:
             self.copies.flush(now_ns)
             acks, self.copies.acks = self.copies.acks, {}
@@ -845,6 +871,7 @@ class FederationCore:
         peer.stream.resend(next, peer.hello_next)
         self._room(peer)
         self.orphans.peer_ready(peer.name)
+        self.late_asks.ask(self._now_ns, peer.name)
 
     def _is_ready(self, peer: FederationPeer) -> bool:
         """Whether events may be sent to a peer: it has answered PeerHello in the life whose filters are known here."""
@@ -1038,11 +1065,14 @@ class FederationCore:
                         is_wanted = True
                         if targets:
                             deliver(publication, targets, now_ns, True)
+                    if targets and self.handovers.arriving:
+                        self._hold_for_arriving(publication)
                     if left_early and not shared_only and self.handovers.sent_late(peer.name, publication, now_ns):
                         is_wanted = True
                     if not is_wanted:
                         unwanted += 1
                 elif not (self.handovers.event_came(peer.name, kind, data[begin:end], now_ns)
+                          or self.late_asks.event_came(peer.name, kind, data[begin:end], now_ns)
                           or self.orphans.event_came(peer.name, kind, data[begin:end], now_ns)):
                     self.counters.add("unknown_events")
             except WireError:
@@ -1081,6 +1111,30 @@ class FederationCore:
         if peer is not None and peer.is_up and not self._onward:
             self._onward = self._new_token()
         self.send_event(name, kind, body, self._onward if peer is not None and peer.is_up else 0)
+
+    def _hold_for_arriving(self, publication: Publication) -> None:
+        """A message of a shared subscription that a session on its way here has got is nowhere else, and there are no
+        copies of that session yet: it is acknowledged when all of it is here, and in its copies (seed 900524)."""
+        for client_id, arriving in self.handovers.arriving.items():
+            session = self.broker.sessions.get(client_id)
+            if arriving.is_copy and session is not None and session.queue:
+                last = session.queue[-1]
+                if last.group and last.publication is publication:
+                    self._onward = self._onward or self._new_token()
+                    self._tokens[self._onward] += 1
+                    self._arrivals.setdefault(client_id, []).append(self._onward)
+
+    def _look_at_arrivals(self) -> None:
+        for client_id, tokens in list(self._arrivals.items()):
+            arriving = self.handovers.arriving.get(client_id)
+            if arriving is None or not arriving.is_copy:
+                del self._arrivals[client_id]
+                for token in tokens:
+                    self._after_copies(token)
+
+    def _after_copies(self, token: int) -> None:
+        if not self.copies.wait(lambda: self._settle(token)):
+            self._settle(token)
 
     def _came_onward(self, token: int) -> bool:
         """A peer has what was sent on; whether the token is of that."""

@@ -21,11 +21,13 @@ The former node waits for the fence of all for 4/5 of `handover_s`, so that its 
 waited for too long. What the others (LeftEarly) still bring to the former node for the session goes on from there, as
 QUEUED behind MOVED, and may come directly as well: the session remembers what it has got since, and takes each message
 once (session.LateMessages). What they bring is acknowledged to them when the new node, and the copies of its sessions,
-have it, after the broker's `ack_timeout_s` at most.
+have it, after the broker's `ack_timeout_s` at most. If the former node ends before they have reached it, the session's
+node, which may be another one by then, asks them for what they have for it (orphans.py).
 """
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Protocol
 
 import attrs
@@ -33,10 +35,12 @@ import attrs
 from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
 from jgroups_py.blocks.mqtt.broker.session import (
+    ANY_ORIGIN,
     ClientSession,
     Delivery,
     GrantedOptions,
     LateMessages,
+    LateSource,
     had_elsewhere,
 )
 from jgroups_py.blocks.mqtt.federation.sessions import (
@@ -45,7 +49,9 @@ from jgroups_py.blocks.mqtt.federation.sessions import (
     SessionOffer,
     deliveries_of,
     delivery_for,
+    followed_body,
     passed_body,
+    read_followed,
     read_passed,
 )
 from jgroups_py.blocks.mqtt.federation.tables import SessionOwner, key_of
@@ -56,6 +62,8 @@ from jgroups_py.model.errors import WireError
 MAX_ARRIVING = MAX_LEFT_EARLY = 100_000
 KEPT_TIMES = 10
 """So many times `handover_s` a session, or a message for it, may still come for which nothing waits any more."""
+COMING = ""
+"""In place of the former node of a session that is on its way: what comes directly meanwhile may be in it."""
 
 
 class HandoverHost(Protocol):
@@ -83,6 +91,9 @@ class HandoverHost(Protocol):
     def is_present(self, name: str, life: int) -> bool:
         """Whether a node can be reached in this life, as far as is known. life: 0 for any."""
 
+    def origin_of(self, name: str) -> int:
+        """The incarnation of a peer, which is the origin of what its clients publish; 0: not known."""
+
     def send_event(self, name: str, kind: int, body: bytes) -> bool:
         """Put an event into a peer's stream; False: there is no such peer."""
 
@@ -101,6 +112,9 @@ class HandoverHost(Protocol):
     def session_joined(self, session: ClientSession, now_ns: int) -> None:
         """A session has got what it had elsewhere."""
 
+    def late_expected(self, now_ns: int) -> None:
+        """A session has come here for which more may come, by nodes that may be away by now."""
+
     def is_orphan_awaited(self, client_id: str, name: str) -> bool:
         """Whether a session of a node that is away may come from a copy."""
 
@@ -115,11 +129,13 @@ class HandoverHost(Protocol):
 @attrs.define(eq=False)
 class ArrivingPart:
     """What has come of a session from one node. is_offered: it has one; after a split two nodes may. is_away: that node
-    has gone since, and is not waited for; if it was only cut off, the rest comes when it is back."""
+    has gone since, and is not waited for; if it was only cut off, the rest comes when it is back. late: what may come
+    behind it."""
 
     queued: list[QueuedDelivery] = attrs.field(factory=list)
     is_offered: bool = False
     is_away: bool = False
+    late: LateMessages | None = None
 
 
 @attrs.define(eq=False)
@@ -175,7 +191,7 @@ class Handovers:
         self.arriving: dict[str, ArrivingSession] = {}
         self.leaving: dict[str, LeavingSession] = {}
         self.left_early: dict[str, LeftEarly] = {}
-        self._followed: dict[str, int] = {}              # sessions here that late messages may come for -> until when
+        self.followed: dict[str, None] = {}              # sessions here that late messages may come for
 
     # --- what the broker says -----------------------------------------------------------------------------------------
 
@@ -280,9 +296,15 @@ class Handovers:
             arriving = self.arriving.get(queued.client_id)
             part = None if arriving is None else arriving.parts.get((queued.claim, name))
             if part is None:
-                self._came_late(name, queued, now_ns)
+                self.came_late(name, queued, now_ns)
             else:
                 part.queued.append(queued)
+        elif kind == EventKind.FOLLOWED:
+            client_id, late = read_followed(body, now_ns)
+            arriving = self.arriving.get(client_id)
+            part = None if arriving is None else arriving.parts.get((late.claim, name))
+            if part is not None:
+                part.late = late
         elif kind == EventKind.MOVED:
             self._moved(name, SessionMoved.decode(body), now_ns)
         else:
@@ -356,15 +378,17 @@ class Handovers:
         if arriving is None or arriving.then != owner:
             self._leave(owner, now_ns)
 
-    def arrived(self, moved: SessionMoved, deliveries: list[QueuedDelivery], now_ns: int) -> None:
-        """All of a session that was adopted is here."""
+    def arrived(
+        self, moved: SessionMoved, deliveries: list[QueuedDelivery], late: LateMessages | None, now_ns: int,
+    ) -> None:
+        """All of a session that was adopted is here. late: what may come behind it."""
         arriving, session = self.arriving.get(moved.client_id), self._host.broker.sessions.get(moved.client_id)
         part = moved.claim, self._host.name
         if arriving is None or part not in arriving.parts:
             return                                       # a clean start has ended it
         if session is not None:
             is_new = session.connection is None and not session.in_flight
-            self._join(session, moved, deliveries, now_ns)
+            self._join(session, moved, deliveries, late, now_ns)
             if is_new:
                 session.is_untouched = True
                 self._copied[moved.client_id] = [each.delivery for each in deliveries if each.delivery.group]
@@ -386,11 +410,13 @@ class Handovers:
         for client_id, left in list(self.left_early.items()):
             if now_ns >= left.until_ns:
                 del self.left_early[client_id]
-        for client_id, until_ns in list(self._followed.items()):
-            if now_ns >= until_ns:
-                del self._followed[client_id]
-                if client_id in self._host.broker.sessions:
-                    self._host.broker.sessions[client_id].late = None
+        for client_id in list(self.followed):
+            session = self._host.broker.sessions.get(client_id)
+            if session is None or session.late is None:
+                del self.followed[client_id]
+            elif not session.late.expire(now_ns):
+                session.late = None
+                del self.followed[client_id]
         for client_id, arriving in list(self.arriving.items()):
             if now_ns >= arriving.until_ns and (arriving.waits or arriving.then is not None):
                 self._host.counters.add("handover_timeouts")
@@ -463,25 +489,50 @@ class Handovers:
             self._host.send_event(leaving.dest, EventKind.QUEUED, each.encode(now_ns))
         seen = _highest({**self._host.seen, self._host.incarnation: self._host.number}, session.seen)
         missing = {name: None for name in leaving.missing if name}
+        late = self._late_behind(session, leaving, missing, seen, now_ns)
+        if late is not None:
+            self._host.send_event(leaving.dest, EventKind.FOLLOWED, followed_body(client_id, late, now_ns))
         will, will_ns = (None, 0) if session.will_due is None else (session.will, session.will_due.at_ns - now_ns)
         moved = SessionMoved(client_id, leaving.claim, True, False, session.last_id, tuple(session.recorded),
-                             tuple(seen.items()), bool(missing) or session.late is not None, will, will_ns)
+                             tuple(seen.items()), late is not None, will, will_ns)
         self._host.send_event(leaving.dest, EventKind.MOVED, moved.encode())
-        if (missing or session.late is not None) and len(self.left_early) < MAX_LEFT_EARLY:
+        if late is not None and len(self.left_early) < MAX_LEFT_EARLY:
             self.left_early[client_id] = LeftEarly(
                 leaving.dest, leaving.claim, now_ns + KEPT_TIMES * self._patience_ns, missing,
                 dict(session.subscriptions), session.seen, session.late)
         self._host.counters.add("sessions_out")
         self._host.broker.forget_session(client_id)
 
+    def _late_behind(
+        self, session: ClientSession, leaving: LeavingSession, missing: dict[str, None], seen: dict[int, int],
+        now_ns: int,
+    ) -> LateMessages | None:
+        """What may come behind a session that goes, from the nodes that it has left early, and from this one."""
+        before = session.late
+        sources = {} if before is None else {
+            name: source for name, source in before.sources.items()
+            if name not in (COMING, self._host.name) and now_ns < source.until_ns}
+        if not missing and not sources:
+            return None
+        origins = [self._host.origin_of(name) or ANY_ORIGIN for name in missing]
+        sources[self._host.name] = LateSource(
+            leaving.claim, self._host.incarnation, now_ns + 2 * KEPT_TIMES * self._patience_ns,
+            {origin: seen.get(origin, 0) for origin in origins})
+        return LateMessages(leaving.claim, sources, () if before is None else before.had)
+
     def sent_late(self, name: str, publication: Publication, now_ns: int) -> bool:
         """A peer brings a message: send it on to sessions that were here when the peer sent it. Returns whether there
         is one. If a session is on its way back, the message goes to the node that it comes from all the same: that node
-        may have got later ones directly, and what is not above its numbers counts as had when the session is here. So
-        it does if the session is back already: that node knows whether it has had it (seed 74378)."""
+        may have got later ones directly, and what is not above its numbers counts as had when the session is here. If
+        the session is back already, it knows whether it has had it (seed 74378), or else that node does."""
         is_wanted = False
         for client_id, left in self.left_early.items():
             session = self._host.broker.sessions.get(client_id)
+            late = None if session is None or self._comes_back(session, left) else session.late
+            if late is not None and self._host.name in late.sources and name in left.missing:
+                is_wanted = True
+                self.held_came(client_id, late.sources[self._host.name], publication, now_ns)
+                continue
             if name not in left.missing or not (session is None or self._comes_back(session, left)
                                                 or self._counts_as_had(session, publication)):
                 continue
@@ -492,9 +543,17 @@ class Handovers:
                     continue                             # before it was here (seed 41675)
                 if session is not None:
                     session.take_back(publication)       # it comes from there, once
-                late = QueuedDelivery(client_id, left.claim, 0, delivery)
-                self._host.send_onward(left.dest, EventKind.QUEUED, late.encode(now_ns))
+                self._send_onward(client_id, left, delivery, now_ns)
         return is_wanted
+
+    def _send_onward(self, client_id: str, left: LeftEarly, delivery: Delivery, now_ns: int) -> None:
+        """Behind a session that has left; to the node that has it by now, if its next one is away."""
+        dest, claim, owner = left.dest, left.claim, self._owner(client_id)
+        up = self._host.names_up()
+        if dest not in up and owner is not None and owner.node in up:
+            dest, claim = owner.node, owner.claim
+        late = QueuedDelivery(client_id, claim, 0, delivery)
+        self._host.send_onward(dest, EventKind.QUEUED, late.encode(now_ns))
 
     def _comes_back(self, session: ClientSession, left: LeftEarly) -> bool:
         arriving = self.arriving.get(session.client_id)
@@ -516,8 +575,7 @@ class Handovers:
                 delivery = Delivery(publication, min(publication.qos, granted.qos),
                                     publication.wants_retain and granted.retain_as_published, granted.identifiers,
                                     filter)
-                late = QueuedDelivery(client_id, left.claim, 0, delivery)
-                self._host.send_onward(left.dest, EventKind.QUEUED, late.encode(now_ns))
+                self._send_onward(client_id, left, delivery, now_ns)
                 return True
         return False
 
@@ -538,10 +596,19 @@ class Handovers:
         arriving.is_copy = arriving.is_copy or client_id not in self._host.broker.sessions
         # Its client may go on before the rest has come, and have QoS 2 under earlier packet ids (seed 47817).
         self._host.broker.adopt(client_id, offer.expiry_s, offer.subscriptions, now_ns, last_id=offer.last_id)
+        self._follow(self._host.broker.sessions[client_id], self._from_somewhere(claim, now_ns))
         self._host.fence(RouteFence(name, client_id, claim))
         self._host.send_event(name, EventKind.FENCE_PASSED, passed_body(client_id, claim))
 
-    def _came_late(self, name: str, queued: QueuedDelivery, now_ns: int) -> None:
+    def _follow(self, session: ClientSession, late: LateMessages) -> None:
+        """More may come late for a session here."""
+        if session.late is None:
+            session.late = late
+        else:
+            session.late.join(late)
+        self.followed[session.client_id] = None
+
+    def came_late(self, name: str, queued: QueuedDelivery, now_ns: int) -> None:
         """A message of a session that has come before it: see LeftEarly."""
         client_id, publication, group = queued.client_id, queued.delivery.publication, queued.delivery.group
         session, owner = self._host.broker.sessions.get(client_id), self._owner(client_id)
@@ -556,11 +623,29 @@ class Handovers:
         if session is None and owner is not None and owner.node in self._host.names_up():
             onward = attrs.evolve(queued, claim=owner.claim)             # where the session has gone meanwhile
             self._host.send_onward(owner.node, EventKind.QUEUED, onward.encode(now_ns))
-        elif session is None or session.late is None or session.late.claim != queued.claim or queued.packet_id:
+        elif session is None or session.late is None or queued.packet_id:
             self._host.counters.add("dropped_handover")
-        elif group or session.late.is_new(publication):  # the group's came to one node alone
+        elif session.late.takes(queued.claim, publication, group):
             self._host.counters.add("late_messages")
             session.deliver_late(queued.delivery, now_ns)
+
+    def held_came(self, client_id: str, source: LateSource, publication: Publication, now_ns: int) -> None:
+        """A peer has a message for a node that a session here has left early, or this is that node."""
+        session = self._host.broker.sessions.get(client_id)
+        if session is None or session.late is None or source not in session.late.sources.values():
+            return                                       # another one by now
+        delivery = delivery_for(client_id, publication, session.subscriptions)
+        if delivery is not None and source.awaits(publication) and session.late.is_new(publication):
+            self._host.counters.add("late_messages")
+            session.deliver_late(delivery, now_ns)
+
+    def late_sources(self) -> Iterator[tuple[str, str, LateSource]]:
+        """(client id, node, what it is to the session) of the nodes that sessions here have left early."""
+        for client_id in self.followed:
+            session = self._host.broker.sessions.get(client_id)
+            if session is not None and session.late is not None:
+                for name, source in session.late.sources.items():
+                    yield client_id, name, source
 
     def _moved(self, name: str, moved: SessionMoved, now_ns: int) -> None:
         client_id = moved.client_id
@@ -583,7 +668,8 @@ class Handovers:
             self._host.broker.withdraw_adopted_will(client_id)
             if moved.will is not None and not session.had_client:        # it waits as if it had always been here
                 self._host.broker.adopt_will(client_id, moved.will, now_ns, left_ns=moved.will_ns)
-            self._join(session, moved, arriving.parts[part].queued, now_ns)
+            found = arriving.parts[part]
+            self._join(session, moved, found.queued, found.late, now_ns)
         # It had one session, which came under its latest claim; others may have one of another part of the group.
         self._no_more(client_id, arriving, [each for each, found in arriving.parts.items()
                                             if each[1] == name or not found.is_offered], now_ns)
@@ -603,7 +689,8 @@ class Handovers:
             self._proceed(client_id, arriving, now_ns)
 
     def _join(
-        self, session: ClientSession, moved: SessionMoved, deliveries: list[QueuedDelivery], now_ns: int,
+        self, session: ClientSession, moved: SessionMoved, deliveries: list[QueuedDelivery], late: LateMessages | None,
+        now_ns: int,
     ) -> None:
         """Join what came from the former node and, behind it, what came directly; what is in both is taken once."""
         seen = dict(moved.seen)
@@ -619,10 +706,6 @@ class Handovers:
         direct = [each for each in session.queue
                   if each.group or (each.publication.number > seen.get(each.publication.origin, 0)
                                     and (each.publication.origin, each.publication.number) not in had)]
-        if moved.is_followed:
-            direct_plain = [each for each in direct if not each.group]       # seed 80982
-            session.late = LateMessages(moved.claim, [*sent, *direct_plain])
-            self._followed[session.client_id] = now_ns + 2 * KEPT_TIMES * self._patience_ns
         session.pass_ids(moved.last_id)                  # of both, if two are joined (seed 82101)
         if session.connection is None and not session.in_flight:
             session.in_flight = {each.packet_id: each.delivery for each in deliveries if each.packet_id}
@@ -636,14 +719,31 @@ class Handovers:
             direct = list(session.queue)
         session.queue = deque([*queued, *direct])
         session.queue_bytes = sum(each.publication.size for each in session.queue)
+        if moved.is_followed:
+            self._follow(session, late or self._from_somewhere(moved.claim, now_ns))
+        if session.late is not None:
+            if late is not None or not moved.is_followed:
+                session.late.forget(COMING)
+            for each in (*sent, *direct):                # seed 80982
+                if not each.group:
+                    session.late.is_new(each.publication)
         self._host.session_joined(session, now_ns)
         session.pump(now_ns)
+        if moved.is_followed:
+            self._host.late_expected(now_ns)
+
+    def _from_somewhere(self, claim: int, now_ns: int) -> LateMessages:
+        """Of a session that is on its way, or came from a node whose version does not say what may come behind it."""
+        until_ns = now_ns + 2 * KEPT_TIMES * self._patience_ns
+        return LateMessages(claim, {COMING: LateSource(claim, 0, until_ns, {ANY_ORIGIN: 0})})
 
     def _new_ones(self, session: ClientSession, moved: list[QueuedDelivery]) -> list[Delivery]:
         """For a session that is in use: the messages that it does not have, without their packet ids. QoS 2 that was
         begun is dropped, since it may have arrived."""
         had = {(each.publication.origin, each.publication.number, each.group): None
                for each in [*session.in_flight.values(), *session.queue]}
+        if session.late is not None:
+            had.update(((origin, number, ""), None) for origin, number in session.late.had)
         found = []
         for each in moved:
             delivery = each.delivery

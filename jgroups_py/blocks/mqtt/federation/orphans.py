@@ -22,7 +22,7 @@ from typing import Protocol
 import attrs
 
 from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
-from jgroups_py.blocks.mqtt.broker.session import MAX_PACKET_ID, NO_MESSAGE
+from jgroups_py.blocks.mqtt.broker.session import MAX_PACKET_ID, NO_MESSAGE, LateMessages
 from jgroups_py.blocks.mqtt.federation.copies import CopiesHost, SessionCopies
 from jgroups_py.blocks.mqtt.federation.copy_bytes import (
     CopyRank,
@@ -68,8 +68,11 @@ class OrphansHost(CopiesHost, Protocol):
     def names_perhaps_keeping(self, now_ns: int) -> list[str]:
         """The peers that can be reached and keep copies, or came so lately that they may not have said so yet."""
 
-    def orphan_fence(self, fence: OrphanFence) -> None:
-        """Send it to all, behind all interest of before."""
+    def orphan_fence(self, fence: OrphanFence, name: str | None = None) -> None:
+        """Send it to a peer, or to all (None), behind all interest of before."""
+
+    def sent_on_to(self, name: str, now_ns: int) -> list[bytes]:
+        """The bodies of QUEUED, for sessions that had moved there, that this node still has for a peer."""
 
     def held_for(self, name: str) -> list[Publication]:
         """The messages of QoS 1 and 2 for plain subscribers that this node still has for a peer, in order."""
@@ -105,13 +108,15 @@ class EndedNode:
 @attrs.define(eq=False)
 class Adoption:
     """Sessions that are being adopted. sessions: client id -> (claim, its copy); missing: peers that have not passed
-    the fence; orphaned: what they had for the node that has ended."""
+    the fence; orphaned: what they had for the node that has ended; sent_on: what they had sent on to it, for sessions
+    that had moved there."""
 
     name: str
     until_ns: int
     sessions: dict[str, tuple[int, SessionCopy]]
     missing: dict[str, None]
     orphaned: list[Publication] = attrs.field(factory=list)
+    sent_on: list[QueuedDelivery] = attrs.field(factory=list)
 
 
 class Orphans:
@@ -225,6 +230,10 @@ class Orphans:
             adoption = self.adoptions.get(number)
             if adoption is not None and name in adoption.missing:
                 adoption.orphaned.append(message.publication)
+        elif kind == EventKind.ORPHANED_QUEUED:
+            adoption = self.adoptions.get(int.from_bytes(body[:8], "big"))
+            if adoption is not None and name in adoption.missing:
+                adoption.sent_on.append(QueuedDelivery.decode(body[8:], now_ns))
         elif kind == EventKind.ORPHANS_PASSED:
             _, number = read_text(body)
             adoption = self.adoptions.get(number)
@@ -241,6 +250,8 @@ class Orphans:
         for publication in self._host.held_for(fence.name):
             body = message_body(ForwardedMessage(publication), now_ns)
             self._host.send_event(name, EventKind.ORPHANED, number + body)
+        for body in self._host.sent_on_to(fence.name, now_ns):
+            self._host.send_event(name, EventKind.ORPHANED_QUEUED, number + body)
         self._host.send_event(name, EventKind.ORPHANS_PASSED, text_body(fence.name, fence.number))
 
     def peer_ready(self, name: str) -> None:
@@ -398,7 +409,8 @@ class Orphans:
         self._last_number += 1
         self.adoptions[self._last_number] = Adoption(
             name, now_ns + self._patience_ns, lasting, dict.fromkeys(self._host.names_up()),
-            self._host.held_for(name))
+            self._host.held_for(name),
+            [QueuedDelivery.decode(body, now_ns) for body in self._host.sent_on_to(name, now_ns)])
         self._host.orphan_fence(OrphanFence(name, self._last_number))
         self._host.stir()
         self.look(now_ns)
@@ -415,10 +427,26 @@ class Orphans:
                 if delivery is not None and publication.number > seen.get(publication.origin, 0):
                     seen[publication.origin] = publication.number
                     queued.append(QueuedDelivery(client_id, claim, 0, delivery))
+                    if copy.late is not None:
+                        copy.late.is_new(publication)
+            late = self._late_of(copy, claim, now_ns)
+            for each in adoption.sent_on:
+                if late is not None and each.client_id == client_id and not each.packet_id and late.takes(
+                        each.claim, each.delivery.publication, each.delivery.group):
+                    self._host.counters.add("late_messages")
+                    queued.append(each)
             moved = SessionMoved(client_id, claim, True, False, last_id_of(copy), tuple(copy.recorded),
-                                 tuple(seen.items()))
-            self._handovers.arrived(moved, queued, now_ns)
+                                 tuple(seen.items()), late is not None)
+            self._handovers.arrived(moved, queued, late, now_ns)
             self._copies.here.get(client_id, {}).pop(adoption.name, None)
+
+    def _late_of(self, copy: SessionCopy, claim: int, now_ns: int) -> LateMessages | None:
+        """What may come behind a session that is made of a copy."""
+        late = copy.late
+        if late is None or not late.expire(now_ns):
+            return None
+        late.claim = claim
+        return late
 
     def _deliveries(self, client_id: str, claim: int, copy: SessionCopy) -> Iterable[QueuedDelivery]:
         in_flight: Iterable[tuple[int, StoredDelivery | None]] = copy.in_flight.items()

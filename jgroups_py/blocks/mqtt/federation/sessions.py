@@ -10,11 +10,18 @@ from collections.abc import Mapping
 import attrs
 
 from jgroups_py.blocks.mqtt.broker.publication import Publication
-from jgroups_py.blocks.mqtt.broker.session import MAX_PACKET_ID, NO_MESSAGE, ClientSession, Delivery, GrantedOptions
+from jgroups_py.blocks.mqtt.broker.session import (
+    MAX_PACKET_ID,
+    NO_MESSAGE,
+    ClientSession,
+    Delivery,
+    GrantedOptions,
+    LateMessages,
+)
 from jgroups_py.blocks.mqtt.broker.subscription_tree import filter_matches, split_shared
 from jgroups_py.blocks.mqtt.codec.packets import Will
 from jgroups_py.blocks.mqtt.codec.text import topic_filter_fault
-from jgroups_py.blocks.mqtt.federation.copy_bytes import read_will, write_will
+from jgroups_py.blocks.mqtt.federation.copy_bytes import read_late, read_will, write_late, write_will
 from jgroups_py.blocks.mqtt.federation.wire import FILTER, ForwardedMessage, message_body, read_message
 from jgroups_py.model.errors import WireError
 from jgroups_py.wire.codec import BOOL, BYTES, TEXT, U8, U16, U32, U64, Interner, Reader, record, sequence
@@ -146,6 +153,23 @@ class SessionMoved:
             raise WireError("an event is followed by more")
         return SessionMoved(client_id, claim, is_found, is_redirected, last_id, tuple(recorded),
                             tuple(map(tuple, seen)), bool(flags & _FOLLOWED), will, will_ns)
+
+
+def followed_body(client_id: str, late: LateMessages, now_ns: int) -> bytes:
+    """The body of a FOLLOWED: what may come late for a session that moves, in front of its MOVED."""
+    out = bytearray()
+    TEXT.write(client_id, out)
+    write_late(late, now_ns, out)
+    return bytes(out)
+
+
+def read_followed(body: bytes, now_ns: int) -> tuple[str, LateMessages]:
+    """(client id, what may come late). Raises WireError."""
+    reader = Reader(body, _NO_ADDRESSES)
+    client_id, late = TEXT.read(reader), read_late(reader, now_ns)
+    if reader.pos != reader.stop:
+        raise WireError("an event is followed by more")
+    return client_id, late
 
 
 def passed_body(client_id: str, claim: int) -> bytes:

@@ -20,6 +20,7 @@ import attrs
 
 from jgroups_py.blocks.mqtt.broker.publication import NEVER
 from jgroups_py.blocks.mqtt.federation.wire import (
+    EVENT_HEAD_BYTES,
     ForwardedMessage,
     PeerEvents,
     encode_frame,
@@ -45,6 +46,16 @@ class PeerEvent:
     def size(self) -> int:
         """Bytes that it is counted with."""
         return len(self.data) + OVERHEAD_BYTES
+
+    @property
+    def kind(self) -> int:
+        """See wire.EventKind."""
+        return self.data[0]
+
+    @property
+    def body(self) -> bytes:
+        """The bytes behind kind and length."""
+        return self.data[EVENT_HEAD_BYTES:]
 
     def is_expired(self, now_ns: int) -> bool:
         """Whether it is a message that nobody may have any more."""

@@ -31,7 +31,7 @@ _EVENT = struct.Struct(">BI")
 _MESSAGE = struct.Struct(">BQQHHI")
 _MESSAGE_EVENT = struct.Struct(">BIBQQHHI")
 _HEAD_BYTES, _UNPACK_MESSAGE = _MESSAGE.size, _MESSAGE.unpack_from
-_EVENT_HEAD_BYTES, _UNPACK_EVENT = _EVENT.size, _EVENT.unpack_from
+EVENT_HEAD_BYTES, _UNPACK_EVENT = _EVENT.size, _EVENT.unpack_from
 MAX_TOPICS = 4096
 MAX_TOPIC_BYTES = 256
 """Topics of messages that are remembered, and the bytes of the longest."""
@@ -311,6 +311,8 @@ class EventKind:
     COPY_WANTED = 9
     ORPHANED = 10
     ORPHANS_PASSED = 11
+    FOLLOWED = 12
+    ORPHANED_QUEUED = 13
 
 
 def event_bytes(kind: int, body: bytes) -> bytes:
@@ -326,7 +328,7 @@ def split_events(data: bytes) -> list[tuple[int, int, int]]:
     """
     found, at, stop = [], 0, len(data)
     while at < stop:
-        begin = at + _EVENT_HEAD_BYTES
+        begin = at + EVENT_HEAD_BYTES
         if begin > stop:
             raise WireError("truncated")
         kind, size = _UNPACK_EVENT(data, at)
