@@ -254,8 +254,8 @@ class RoamingRun(MqttRun):
         """Whether a message of QoS 2 for a group was sent to a node that has ended since, or may have been, by the node
         where it was published or by one that had given it on (seed 900524): no other member gets it then. It is counted
         as lost once the node is back as a new process, or given up (seed 13304)."""
-        return any(fact.number in node.begun or any(
-            fact.number in begun_for(peer) for peer in node.core.peers.values() if not peer.is_up)
+        return any(isinstance(node, RoamingNode) and (fact.number in node.begun or any(
+            fact.number in begun_for(peer) for peer in node.core.peers.values() if not peer.is_up))
             for node in self.lives)
 
     def check_sessions(self, nodes: list[Any]) -> None:

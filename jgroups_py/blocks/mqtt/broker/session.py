@@ -134,7 +134,8 @@ class LateSource:
 
     claim: the number of the CONNECT for which it left; life: of that node; until_ns: how long something may come;
     numbers: origin -> the highest number that the session was given there, of the origins that may have more
-    (ANY_ORIGIN: of all); asked: peers that have said what they have for that node.
+    (ANY_ORIGIN: of all); asked: peers that have said what they have for that node; fenced: those that were asked to
+    pass its fence, as they had been away.
     """
 
     claim: int
@@ -142,6 +143,7 @@ class LateSource:
     until_ns: int
     numbers: dict[int, int]
     asked: dict[str, None] = attrs.field(factory=dict)
+    fenced: dict[str, None] = attrs.field(factory=dict)
 
     def awaits(self, publication: Publication) -> bool:
         """Whether the session was not given a message there, and may be given it yet."""

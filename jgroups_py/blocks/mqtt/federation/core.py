@@ -428,6 +428,15 @@ class FederationCore:
         """The peers that can be reached."""
         return [peer.name for peer in self.peers.values() if peer.is_up]
 
+    def names_away(self) -> list[str]:
+        """The others that are known: they may still have something for this node, for `keep_ns`."""
+        return [peer.name for peer in self.peers.values() if not peer.is_up]
+
+    @property
+    def keep_ns(self) -> int:
+        """How long peers keep what is for one that is away."""
+        return round(self.options.keep_peer_s * SECOND)
+
     def is_present(self, name: str, life: int) -> bool:
         """Whether a node can be reached in this life, as far as is known. life: 0 for any."""
         peer = self.peers.get(name)
@@ -450,9 +459,9 @@ class FederationCore:
             self._stir()
         return peer is not None
 
-    def fence(self, fence: RouteFence) -> None:
-        """Send it to all, behind all interest of before."""
-        self._fences.append((None, fence))
+    def fence(self, fence: RouteFence, name: str | None = None) -> None:
+        """Send it to a peer, or to all (None), behind all interest of before."""
+        self._fences.append((name, fence))
 
     def owner(self, key: bytes) -> bytes | None:
         """The entry of a client id."""
@@ -871,6 +880,7 @@ class FederationCore:
         peer.stream.resend(next, peer.hello_next)
         self._room(peer)
         self.orphans.peer_ready(peer.name)
+        self.handovers.peer_ready(peer.name)
         self.late_asks.ask(self._now_ns, peer.name)
 
     def _is_ready(self, peer: FederationPeer) -> bool:
@@ -1039,7 +1049,7 @@ class FederationCore:
             events = events[known:]
         self.counters.add("events_received", len(events))
         messages, unwanted, topics, seen, deliver = 0, 0, self._topics, self.seen, self.broker.deliver
-        left_early, record = self.handovers.left_early, self.record
+        is_late, record = peer.name in self.handovers.left_early.by_peer, self.record
         for kind, begin, end in events:
             peer.in_next += 1
             try:
@@ -1067,14 +1077,16 @@ class FederationCore:
                             deliver(publication, targets, now_ns, True)
                     if targets and self.handovers.arriving:
                         self._hold_for_arriving(publication)
-                    if left_early and not shared_only and self.handovers.sent_late(peer.name, publication, now_ns):
+                    if is_late and not shared_only and self.handovers.sent_late(peer.name, publication, now_ns):
                         is_wanted = True
                     if not is_wanted:
                         unwanted += 1
-                elif not (self.handovers.event_came(peer.name, kind, data[begin:end], now_ns)
+                    continue
+                if not (self.handovers.event_came(peer.name, kind, data[begin:end], now_ns)
                           or self.late_asks.event_came(peer.name, kind, data[begin:end], now_ns)
                           or self.orphans.event_came(peer.name, kind, data[begin:end], now_ns)):
                     self.counters.add("unknown_events")
+                is_late = peer.name in self.handovers.left_early.by_peer
             except WireError:
                 self.counters.add("malformed")
         self.counters.add("messages_received", messages)

@@ -17,17 +17,17 @@ So a message is in what the former node sends, or comes directly, and where it i
 waits meanwhile, at most `handover_s`. After a split both sides may have a session; the later owner stays, and gets the
 other one's in the same way, into a session that is in use.
 
-The former node waits for the fence of all for 4/5 of `handover_s`, so that its session is there before the client has
-waited for too long. What the others (LeftEarly) still bring to the former node for the session goes on from there, as
-QUEUED behind MOVED, and may come directly as well: the session remembers what it has got since, and takes each message
-once (session.LateMessages). What they bring is acknowledged to them when the new node, and the copies of its sessions,
-have it, after the broker's `ack_timeout_s` at most. If the former node ends before they have reached it, the session's
-node, which may be another one by then, asks them for what they have for it (orphans.py).
+The former node waits for the fence of all that can be reached for 4/5 of `handover_s`, so that its session is there
+before the client has waited for too long. What the others (left_early.py) still bring to the former node for the
+session goes on from there, as QUEUED behind MOVED, and may come directly as well: the session remembers what it has got
+since, and takes each message once (session.LateMessages). What they bring is acknowledged to them when the new node,
+and the copies of its sessions, have it, after the broker's `ack_timeout_s` at most. If the former node ends before they
+have reached it, the session's node, which may be another one by then, asks them for what they have for it (orphans.py).
 """
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Protocol
 
 import attrs
@@ -38,11 +38,11 @@ from jgroups_py.blocks.mqtt.broker.session import (
     ANY_ORIGIN,
     ClientSession,
     Delivery,
-    GrantedOptions,
     LateMessages,
     LateSource,
     had_elsewhere,
 )
+from jgroups_py.blocks.mqtt.federation.left_early import LeftEarly, LeftEarlySessions
 from jgroups_py.blocks.mqtt.federation.sessions import (
     QueuedDelivery,
     SessionMoved,
@@ -59,7 +59,7 @@ from jgroups_py.blocks.mqtt.federation.wire import EventKind, RouteFence
 from jgroups_py.model.counters import Counters
 from jgroups_py.model.errors import WireError
 
-MAX_ARRIVING = MAX_LEFT_EARLY = 100_000
+MAX_ARRIVING = 100_000
 KEPT_TIMES = 10
 """So many times `handover_s` a session, or a message for it, may still come for which nothing waits any more."""
 COMING = ""
@@ -88,6 +88,13 @@ class HandoverHost(Protocol):
     def names_up(self) -> list[str]:
         """The peers that can be reached."""
 
+    def names_away(self) -> list[str]:
+        """The others that are known: they may still have something for this node, for `keep_ns`."""
+
+    @property
+    def keep_ns(self) -> int:
+        """How long peers keep what is for one that is away."""
+
     def is_present(self, name: str, life: int) -> bool:
         """Whether a node can be reached in this life, as far as is known. life: 0 for any."""
 
@@ -100,8 +107,8 @@ class HandoverHost(Protocol):
     def send_onward(self, name: str, kind: int, body: bytes) -> None:
         """The same for a message that a peer brings for a session that has moved on: the peer's publisher waits."""
 
-    def fence(self, fence: RouteFence) -> None:
-        """Send it to all, behind all interest of before."""
+    def fence(self, fence: RouteFence, name: str | None = None) -> None:
+        """Send it to a peer, or to all (None), behind all interest of before."""
 
     def owner(self, key: bytes) -> bytes | None:
         """The entry of a client id."""
@@ -166,20 +173,6 @@ class LeavingSession:
     missing: dict[str, None]
 
 
-@attrs.define(eq=False)
-class LeftEarly:
-    """A session that went on to another node before all of `missing` had passed the fence, that of this node or of one
-    before. subscriptions, seen, late: of the session as it was here."""
-
-    dest: str
-    claim: int
-    until_ns: int
-    missing: dict[str, None]
-    subscriptions: dict[str, GrantedOptions]
-    seen: dict[int, int]
-    late: LateMessages | None
-
-
 class Handovers:
     """See the module."""
 
@@ -190,7 +183,7 @@ class Handovers:
         self._copied: dict[str, list[Delivery]] = {}     # what sessions that are untouched have of shared subscriptions
         self.arriving: dict[str, ArrivingSession] = {}
         self.leaving: dict[str, LeavingSession] = {}
-        self.left_early: dict[str, LeftEarly] = {}
+        self.left_early = LeftEarlySessions()
         self.followed: dict[str, None] = {}              # sessions here that late messages may come for
 
     # --- what the broker says -----------------------------------------------------------------------------------------
@@ -282,13 +275,11 @@ class Handovers:
         """An event of a stream; False: it is none of a handover. Raises WireError."""
         if kind == EventKind.FENCE_PASSED:
             client_id, claim = read_passed(body)
-            leaving, left = self.leaving.get(client_id), self.left_early.get(client_id)
+            leaving = self.leaving.get(client_id)
             if leaving is not None and leaving.claim == claim:
                 leaving.missing.pop(name, None)
-            elif left is not None and left.claim == claim:
-                left.missing.pop(name, None)
-                if not left.missing:
-                    del self.left_early[client_id]
+            else:
+                self.left_early.passed(client_id, name, claim)
         elif kind == EventKind.OFFER:
             self._offered(name, SessionOffer.decode(body), now_ns)
         elif kind == EventKind.QUEUED:
@@ -407,9 +398,7 @@ class Handovers:
                 self._host.counters.add("handover_timeouts")
             if not is_early or now_ns >= leaving.until_ns:
                 self._finish(client_id, leaving, now_ns)
-        for client_id, left in list(self.left_early.items()):
-            if now_ns >= left.until_ns:
-                del self.left_early[client_id]
+        self.left_early.expire(now_ns)
         for client_id in list(self.followed):
             session = self._host.broker.sessions.get(client_id)
             if session is None or session.late is None:
@@ -488,7 +477,7 @@ class Handovers:
         for each in deliveries_of(session, leaving.claim):
             self._host.send_event(leaving.dest, EventKind.QUEUED, each.encode(now_ns))
         seen = _highest({**self._host.seen, self._host.incarnation: self._host.number}, session.seen)
-        missing = {name: None for name in leaving.missing if name}
+        missing = self._missing(client_id, leaving)
         late = self._late_behind(session, leaving, missing, seen, now_ns)
         if late is not None:
             self._host.send_event(leaving.dest, EventKind.FOLLOWED, followed_body(client_id, late, now_ns))
@@ -496,15 +485,22 @@ class Handovers:
         moved = SessionMoved(client_id, leaving.claim, True, False, session.last_id, tuple(session.recorded),
                              tuple(seen.items()), late is not None, will, will_ns)
         self._host.send_event(leaving.dest, EventKind.MOVED, moved.encode())
-        if late is not None and len(self.left_early) < MAX_LEFT_EARLY:
-            self.left_early[client_id] = LeftEarly(
-                leaving.dest, leaving.claim, now_ns + KEPT_TIMES * self._patience_ns, missing,
-                dict(session.subscriptions), session.seen, session.late)
+        if late is not None and not self.left_early.add(client_id, LeftEarly(
+                leaving.dest, leaving.claim, now_ns + self._late_ns, missing, dict(session.subscriptions),
+                session.seen, session.late)):
+            self._host.counters.add("dropped_left_early")
         self._host.counters.add("sessions_out")
         self._host.broker.forget_session(client_id)
 
+    def _missing(self, client_id: str, leaving: LeavingSession) -> dict[str, int]:
+        """The peers that may still bring something for a session that goes, with the number of the CONNECT whose fence
+        they have to pass: those that had no time to, those that are away, and those of when it left here before."""
+        left = self.left_early.by_client.get(client_id)
+        now = [name for name in (*leaving.missing, *self._host.names_away()) if name not in ("", leaving.dest)]
+        return {**({} if left is None else left.missing), **dict.fromkeys(now, leaving.claim)}
+
     def _late_behind(
-        self, session: ClientSession, leaving: LeavingSession, missing: dict[str, None], seen: dict[int, int],
+        self, session: ClientSession, leaving: LeavingSession, missing: dict[str, int], seen: dict[int, int],
         now_ns: int,
     ) -> LateMessages | None:
         """What may come behind a session that goes, from the nodes that it has left early, and from this one."""
@@ -514,10 +510,8 @@ class Handovers:
             if name not in (COMING, self._host.name) and now_ns < source.until_ns}
         if not missing and not sources:
             return None
-        origins = [self._host.origin_of(name) or ANY_ORIGIN for name in missing]
-        sources[self._host.name] = LateSource(
-            leaving.claim, self._host.incarnation, now_ns + 2 * KEPT_TIMES * self._patience_ns,
-            {origin: seen.get(origin, 0) for origin in origins})
+        sources[self._host.name] = self.left_without(
+            leaving.claim, self._host.incarnation, seen, missing, now_ns)
         return LateMessages(leaving.claim, sources, () if before is None else before.had)
 
     def sent_late(self, name: str, publication: Publication, now_ns: int) -> bool:
@@ -526,15 +520,14 @@ class Handovers:
         may have got later ones directly, and what is not above its numbers counts as had when the session is here. If
         the session is back already, it knows whether it has had it (seed 74378), or else that node does."""
         is_wanted = False
-        for client_id, left in self.left_early.items():
+        for client_id, left in self.left_early.by_peer[name].items():
             session = self._host.broker.sessions.get(client_id)
             late = None if session is None or self._comes_back(session, left) else session.late
-            if late is not None and self._host.name in late.sources and name in left.missing:
+            if late is not None and self._host.name in late.sources:
                 is_wanted = True
                 self.held_came(client_id, late.sources[self._host.name], publication, now_ns)
                 continue
-            if name not in left.missing or not (session is None or self._comes_back(session, left)
-                                                or self._counts_as_had(session, publication)):
+            if not (session is None or self._comes_back(session, left) or self._counts_as_had(session, publication)):
                 continue
             delivery = delivery_for(client_id, publication, left.subscriptions)
             if delivery is not None:
@@ -569,9 +562,9 @@ class Handovers:
         """The same for a shared subscription that a session had which was here: no other node has been chosen for the
         message. Returns whether there is one."""
         filter = f"$share/{target[0]}/{target[1]}"
-        for client_id, left in self.left_early.items():
+        for client_id, left in self.left_early.by_peer.get(name, {}).items():
             granted = left.subscriptions.get(filter)
-            if granted is not None and name in left.missing and client_id not in self._host.broker.sessions:
+            if granted is not None and client_id not in self._host.broker.sessions:
                 delivery = Delivery(publication, min(publication.qos, granted.qos),
                                     publication.wants_retain and granted.retain_as_published, granted.identifiers,
                                     filter)
@@ -612,7 +605,7 @@ class Handovers:
         """A message of a session that has come before it: see LeftEarly."""
         client_id, publication, group = queued.client_id, queued.delivery.publication, queued.delivery.group
         session, owner = self._host.broker.sessions.get(client_id), self._owner(client_id)
-        left, arriving = self.left_early.get(client_id), self.arriving.get(client_id)
+        left, arriving = self.left_early.by_client.get(client_id), self.arriving.get(client_id)
         if left is not None and not group and had_elsewhere({}, left.late, publication):
             return                                       # directly, when it was here; so it has moved with it
         for (claim, source), part in arriving.parts.items() if arriving is not None else ():
@@ -628,6 +621,29 @@ class Handovers:
         elif session.late.takes(queued.claim, publication, group):
             self._host.counters.add("late_messages")
             session.deliver_late(queued.delivery, now_ns)
+
+    @property
+    def _late_ns(self) -> int:
+        """How long something may still come for a session that has gone on."""
+        return max(KEPT_TIMES * self._patience_ns, self._host.keep_ns)
+
+    def left_without(
+        self, claim: int, life: int, seen: dict[int, int], missing: Collection[str], now_ns: int,
+    ) -> LateSource:
+        """What a node that has ended is to a session that goes on elsewhere: `missing` may still have something for it.
+        seen: the highest numbers that the session was given there."""
+        origins = [self._host.origin_of(each) or ANY_ORIGIN for each in missing]
+        return LateSource(claim, life, now_ns + 2 * self._late_ns, {origin: seen.get(origin, 0) for origin in origins})
+
+    def peer_ready(self, name: str) -> None:
+        """A peer is back that may have something for nodes which sessions here have left without it: what it has passes
+        their fence."""
+        origin = self._host.origin_of(name)
+        for client_id, source_name, source in self.late_sources():
+            if source_name not in (COMING, name, self._host.name) and name not in source.fenced and (
+                    origin in source.numbers or ANY_ORIGIN in source.numbers):
+                source.fenced[name] = None
+                self._host.fence(RouteFence(source_name, client_id, source.claim), name)
 
     def held_came(self, client_id: str, source: LateSource, publication: Publication, now_ns: int) -> None:
         """A peer has a message for a node that a session here has left early, or this is that node."""
@@ -734,7 +750,7 @@ class Handovers:
 
     def _from_somewhere(self, claim: int, now_ns: int) -> LateMessages:
         """Of a session that is on its way, or came from a node whose version does not say what may come behind it."""
-        until_ns = now_ns + 2 * KEPT_TIMES * self._patience_ns
+        until_ns = now_ns + 2 * self._late_ns
         return LateMessages(claim, {COMING: LateSource(claim, 0, until_ns, {ANY_ORIGIN: 0})})
 
     def _new_ones(self, session: ClientSession, moved: list[QueuedDelivery]) -> list[Delivery]:

@@ -95,6 +95,8 @@ COUNTERS = declare(
     drop("dropped_no_member", "Messages for a shared subscription that has no member at any node any more."),
     drop("dropped_handover", "Messages of a session that moved which came too late, or were begun with QoS 2 while it "
          "was in use at the new node."),
+    drop("dropped_left_early", "Sessions that moved while a node could not be reached, beyond 100,000: what it still "
+         "brings is not sent on to them."),
     drop("dropped_copy", "Changes for copies of sessions that are not here, and messages of copies that make no "
          "sense."),
     drop("malformed", "Frames and events of peers whose bytes make no sense."),

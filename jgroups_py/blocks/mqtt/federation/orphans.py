@@ -62,6 +62,12 @@ class OrphansHost(CopiesHost, Protocol):
     def names_up(self) -> list[str]:
         """The peers that can be reached."""
 
+    def names_away(self) -> list[str]:
+        """The others that are known."""
+
+    def origin_of(self, name: str) -> int:
+        """The incarnation of a peer, or of the process before, if it is away."""
+
     def peer_keeps(self, name: str) -> None:
         """A peer keeps copies."""
 
@@ -80,11 +86,12 @@ class OrphansHost(CopiesHost, Protocol):
 
 @attrs.define(eq=False)
 class EndedNode:
-    """What is known of the copies of the sessions of a node that has ended. told: peer -> client id -> its copy there;
-    missing: peers that have not told all; is_decided: it is known who adopts what, as far as was told in time; unknown:
-    (client id, claim) of sessions that are waited for, and of which those may have a copy."""
+    """What is known of the copies of the sessions of a node that has ended. life: its incarnation; told: peer -> client
+    id -> its copy there; missing: peers that have not told all; is_decided: it is known who adopts what, as far as was
+    told in time; unknown: (client id, claim) of sessions that are waited for, and of which those may have a copy."""
 
     name: str
+    life: int
     at_ns: int
     told: dict[str, dict[str, CopyRank]] = attrs.field(factory=dict)
     missing: dict[str, None] = attrs.field(factory=dict)
@@ -141,7 +148,8 @@ class Orphans:
             return
         for name in names:
             # One that has not said yet that it keeps copies may have the only one (seed 46049).
-            self.ended[name] = EndedNode(name, now_ns, {}, dict.fromkeys(self._host.names_perhaps_keeping(now_ns)))
+            self.ended[name] = EndedNode(
+                name, self._host.origin_of(name), now_ns, {}, dict.fromkeys(self._host.names_perhaps_keeping(now_ns)))
         for name in names:
             self._tell_copies(self.ended[name], now_ns)
         for name in names:
@@ -429,7 +437,7 @@ class Orphans:
                     queued.append(QueuedDelivery(client_id, claim, 0, delivery))
                     if copy.late is not None:
                         copy.late.is_new(publication)
-            late = self._late_of(copy, claim, now_ns)
+            late = self._late_of(adoption, copy, claim, seen, now_ns)
             for each in adoption.sent_on:
                 if late is not None and each.client_id == client_id and not each.packet_id and late.takes(
                         each.claim, each.delivery.publication, each.delivery.group):
@@ -440,13 +448,20 @@ class Orphans:
             self._handovers.arrived(moved, queued, late, now_ns)
             self._copies.here.get(client_id, {}).pop(adoption.name, None)
 
-    def _late_of(self, copy: SessionCopy, claim: int, now_ns: int) -> LateMessages | None:
-        """What may come behind a session that is made of a copy."""
-        late = copy.late
-        if late is None or not late.expire(now_ns):
-            return None
+    def _late_of(
+        self, adoption: Adoption, copy: SessionCopy, claim: int, seen: dict[int, int], now_ns: int,
+    ) -> LateMessages | None:
+        """What may come behind a session that is made of a copy: what would have come late to its former node, and what
+        peers have for that node that are away, or have not answered."""
+        late = copy.late or LateMessages(claim, {})
+        missing = [name for name in (*self._host.names_away(), *adoption.missing) if name != adoption.name]
+        if missing:
+            ended = self.ended.get(adoption.name)
+            life = self._host.origin_of(adoption.name) if ended is None else ended.life
+            late.join(LateMessages(
+                claim, {adoption.name: self._handovers.left_without(claim, life, seen, missing, now_ns)}))
         late.claim = claim
-        return late
+        return late if late.expire(now_ns) else None
 
     def _deliveries(self, client_id: str, claim: int, copy: SessionCopy) -> Iterable[QueuedDelivery]:
         in_flight: Iterable[tuple[int, StoredDelivery | None]] = copy.in_flight.items()

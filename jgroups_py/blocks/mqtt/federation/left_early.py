@@ -1,0 +1,78 @@
+"""LeftEarlySessions: sessions that went on from here before all others had passed the fence of their move. Pure.
+
+What those still bring for such a session goes on from here (handover.py), until they pass the fence, or for as long as
+they may keep it.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from jgroups_py.blocks.mqtt.broker.session import GrantedOptions, LateMessages
+
+MAX_LEFT_EARLY = 100_000
+
+
+@attrs.define(eq=False)
+class LeftEarly:
+    """A session that went on to another node before all of `missing` had passed the fence, that of this node or of one
+    before. missing: peer -> the number of the CONNECT whose fence it has to pass; subscriptions, seen, late: of the
+    session as it was here."""
+
+    dest: str
+    claim: int
+    until_ns: int
+    missing: dict[str, int]
+    subscriptions: Mapping[str, GrantedOptions]
+    seen: dict[int, int]
+    late: LateMessages | None
+
+
+class LeftEarlySessions:
+    """See the module. by_peer: a peer that has to pass fences -> client id -> the session."""
+
+    def __init__(self) -> None:
+        self.by_client: dict[str, LeftEarly] = {}
+        self.by_peer: dict[str, dict[str, LeftEarly]] = {}
+
+    def add(self, client_id: str, left: LeftEarly) -> bool:
+        """It has just left, perhaps once more: what has not passed the fence of the time before may still come. Whether
+        there was room."""
+        before = self.by_client.get(client_id)
+        if before is None and len(self.by_client) >= MAX_LEFT_EARLY:
+            return False
+        if before is not None:
+            left.missing = {**before.missing, **left.missing}
+            self.forget(client_id)
+        self.by_client[client_id] = left
+        for name in left.missing:
+            self.by_peer.setdefault(name, {})[client_id] = left
+        return True
+
+    def passed(self, client_id: str, name: str, claim: int) -> None:
+        """A peer has passed the fence of a move."""
+        left = self.by_client.get(client_id)
+        if left is not None and name in left.missing and claim in (left.claim, left.missing[name]):
+            del left.missing[name]
+            self._forget_peer(client_id, name)
+            if not left.missing:
+                del self.by_client[client_id]
+
+    def forget(self, client_id: str) -> None:
+        """Nothing more is sent on for it."""
+        left = self.by_client.pop(client_id)
+        for name in left.missing:
+            self._forget_peer(client_id, name)
+
+    def _forget_peer(self, client_id: str, name: str) -> None:
+        of_peer = self.by_peer[name]
+        del of_peer[client_id]
+        if not of_peer:
+            del self.by_peer[name]
+
+    def expire(self, now_ns: int) -> None:
+        """Nothing more is expected for those that left long ago."""
+        for client_id, left in list(self.by_client.items()):
+            if now_ns >= left.until_ns:
+                self.forget(client_id)
