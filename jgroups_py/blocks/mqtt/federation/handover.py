@@ -496,7 +496,7 @@ class Handovers:
         """The peers that may still bring something for a session that goes, with the number of the CONNECT whose fence
         they have to pass: those that had no time to, those that are away, and those of when it left here before."""
         left = self.left_early.by_client.get(client_id)
-        now = [name for name in (*leaving.missing, *self._host.names_away()) if name not in ("", leaving.dest)]
+        now = [name for name in (*leaving.missing, *self._host.names_away()) if name]
         return {**({} if left is None else left.missing), **dict.fromkeys(now, leaving.claim)}
 
     def _late_behind(

@@ -26,7 +26,7 @@ from jgroups_py.blocks.mqtt.federation.handover import COMING, Handovers
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery
 from jgroups_py.blocks.mqtt.federation.wire import EventKind, OrphanFence, read_message
 
-FIRST_NUMBER = 1 << 62
+FIRST_NUMBER = 1 << 60
 """Of the fences of this; those of orphans.py begin with 1."""
 KEPT = 1_000
 """Questions that an answer may still come to."""

@@ -12,6 +12,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     Properties,
     PubAckPacket,
     PubCompPacket,
+    PublishPacket,
     PubRecPacket,
     PubRelPacket,
     ReasonCode,
@@ -777,3 +778,47 @@ def test_a_node_that_asks_for_a_copy_by_an_earlier_claim_does_not_get_the_sessio
     assert sessions(w, "me") == ["A", keeper]            # that of A is as it ended
     publish(w, asks, 3, first=3)
     assert client.payloads() == numbered(0, 6)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_went_on_to_a_node_that_has_ended_reaches_the_one_that_adopts_its_session(when: str) -> None:
+    """D's message came late to A, which the session had left for B; B ends before it has it, or before A has it
+    (mqtt 903340)."""
+    nodes = world("ABCD", 2)
+    client = subscribed(nodes, "A", "t", 2)
+    publisher = nodes.client("D", "pub")
+    nodes.run(0.2)
+    hold_back(nodes, "D", "A", 8)
+    publisher.publish("t", b"late", qos=1)
+    assert client.go(nodes, "B", 6.0).session_present
+    hold_back(nodes, "A", "B", 20)
+    nodes.run(2.5 if when == "before" else 1.0)
+    assert not client.has(PublishPacket)
+    nodes.crash("B")
+    nodes.run(5)
+    client.number = 0
+    assert client.go(nodes, "C", 3.0).session_present
+    publisher.publish("t", b"direct", qos=1)
+    nodes.run(1)
+    assert sorted(client.payloads()) == [b"direct", b"late"]
+
+
+def test_what_a_node_has_that_was_away_while_a_session_was_adopted_comes_when_it_is_back() -> None:
+    """It acknowledged the message, as it is queued there for the session's node."""
+    nodes = world("ABCD", 2)
+    client = subscribed(nodes, "A", "t", 2)
+    publisher = nodes.client("D", "pub")
+    nodes.run(0.2)
+    nodes.split("ABC", "D")
+    nodes.run(1)
+    publisher.publish("t", b"meanwhile", qos=1)
+    assert publisher.has(PubAckPacket)
+    nodes.crash("A")
+    nodes.run(5)
+    client.number = 0
+    assert client.go(nodes, "B", 3.0).session_present
+    nodes.heal()
+    nodes.run(5)
+    publisher.publish("t", b"later", qos=1)
+    nodes.run(1)
+    assert client.payloads() == [b"meanwhile", b"later"]

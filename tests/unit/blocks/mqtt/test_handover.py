@@ -611,18 +611,109 @@ def test_a_clean_start_where_the_session_is_has_an_owner():
     assert second.closed is not None
 
 
-def test_what_a_node_that_was_away_kept_for_the_former_node_is_counted_there():
-    """A limit of sessions that move: that node took no part in the fence. Q1 wants such a loss to have a name."""
-    world, client, publisher = roaming_subscriber("ABC", "t", 1, publisher="C")
-    world.split("AB", "C")
+@pytest.mark.parametrize("then", ["nothing", "the former node ends", "it moves again", "it moves again, both end"])
+def test_what_a_node_that_was_away_kept_for_the_former_node_comes_behind_the_session(then: str) -> None:
+    """That node took no part in the fence, and has acknowledged the message, as it is queued there."""
+    world, client, publisher = roaming_subscriber("ABCD", "t", 1, publisher="C")
+    world.split("ABD", "C")
     world.run(1)
     publisher.publish("t", b"meanwhile", qos=1)
     assert publisher.has(PubAckPacket), "A is away: it is queued for it"
     assert client.go(world, "B", 1.0)
+    if "again" in then:
+        assert client.go(world, "D", 1.0)
+    for name in {"the former node ends": "A", "it moves again, both end": "AB"}.get(then, ""):
+        world.crash(name)
+    world.run(1)
     world.heal()
     world.run(5)
-    assert client.payloads() == []
-    assert world.nodes["A"].federation.counters["dropped_unwanted"] == 1
+    publisher.publish("t", b"later", qos=1)
+    world.run(1)
+    assert client.payloads() == [b"meanwhile", b"later"]
+
+
+def test_a_node_that_is_back_passes_the_fence_that_it_missed() -> None:
+    """From then on nothing of it goes on to the session from where it was before."""
+    world, client, publisher = roaming_subscriber("ABC", "t", 1, publisher="C")
+    world.client("A", "other").subscribe("t", qos=1)
+    world.split("AB", "C")
+    world.run(1)
+    assert client.go(world, "B", 1.0)
+    assert "C" in world.nodes["A"].federation.handovers.left_early.by_peer
+    world.heal()
+    world.run(5)
+    assert not world.nodes["A"].federation.handovers.left_early.by_client
+    for number in range(10):
+        publisher.publish("t", b"%d" % number, qos=1)
+    world.run(1)
+    assert client.payloads() == numbered(0, 10)
+
+
+@pytest.mark.parametrize("steps", ["B", "BC"], ids=["", "and-it-moves-again"])
+def test_what_a_node_sent_to_the_former_node_comes_though_that_ends_before(steps: str) -> None:
+    """D has it, and acknowledged it when A ended; the session's node asks for it (mqtt 902827)."""
+    world, client, publisher = roaming_subscriber("ABCD", "t", 2, publisher="D")
+    hold_back(world, "D", "A", 30)
+    publisher.publish("t", b"late", qos=1)
+    for name in steps:
+        assert client.go(world, name, 6.0).session_present
+    publisher.publish("t", b"direct", qos=1)
+    world.run(0.5)
+    assert client.payloads() == [b"direct"]
+    world.crash("A")
+    world.run(3)
+    assert client.payloads() == [b"late"]
+    assert publisher.has(PubAckPacket)
+
+
+def test_the_publishers_own_node_has_what_it_could_not_send_to_the_former_node() -> None:
+    """The client comes there by way of another one (mqtt 902827)."""
+    world, client, publisher = roaming_subscriber("ABD", "t", 2, publisher="D")
+    hold_back(world, "D", "A", 30)
+    publisher.publish("t", b"late", qos=1)
+    assert client.go(world, "B", 6.0).session_present
+    assert client.go(world, "D", 6.0).session_present
+    world.crash("A")
+    world.run(3)
+    assert client.payloads() == [b"late"]
+
+
+def test_what_two_nodes_have_that_a_session_left_early_comes_once() -> None:
+    """D could send to neither A nor B while the session was there; both end."""
+    world, client, publisher = roaming_subscriber("ABCD", "t", 2, publisher="D")
+    hold_back(world, "D", "A", 40)
+    publisher.publish("t", b"first", qos=1)
+    assert client.go(world, "B", 6.0).session_present
+    hold_back(world, "D", "B", 40)
+    publisher.publish("t", b"second", qos=1)
+    assert client.go(world, "C", 6.0).session_present
+    world.crash("A")
+    world.run(2)
+    world.crash("B")
+    world.run(3)
+    publisher.publish("t", b"third", qos=1)
+    world.run(1)
+    assert sorted(client.payloads()) == [b"first", b"second", b"third"]
+
+
+@pytest.mark.parametrize("peer_ends", [False, True])
+def test_a_shared_message_for_a_session_on_its_way_is_acknowledged_when_that_is_there(peer_ends: bool) -> None:
+    """It is nowhere else, and no other node has the session yet."""
+    world, client, publisher = roaming_subscriber("ABC", "$share/g/t", 1, publisher="C")
+    hold_back(world, "C", "A", 3)                        # so the fence is late
+    client.go(world, "B", 0.2)
+    publisher.publish("t", b"one", qos=1)
+    publisher.publish("t", b"two", qos=1)
+    world.run(0.03)
+    assert not publisher.has(PubAckPacket), "B has one of them, and may end with it"
+    if peer_ends:
+        world.crash("B")
+        world.run(65)                                    # C gives B up, and a member gets what that had
+        client.go(world, "A", 1.0)
+    else:
+        world.run(5)
+    assert publisher.has(PubAckPacket)
+    assert sorted(client.payloads()) == [b"one", b"two"]
 
 
 def wander(seeds: range) -> None:
