@@ -206,10 +206,9 @@ class RoamingRun(MqttRun):
         self, fact: RoutedMessage, client: RoamingClient, epoch: int, node: RoamingNode, nodes: list[Any],
     ) -> None:
         """Q1, Q10. Excused: a session that was lost with its node, or given up by clean start or after `handover_s`; a
-        publisher's node that is gone, with what it had for a peer that it could not reach; a publisher's node that was
-        away while the session moved; a filter without SUBACK at a node that is gone, which no copy needs to have. Of a
-        message that was published twice, the publication that is due: the former one may have come to a node where the
-        session was not subscribed yet (seed 46575)."""
+        publisher's node that is gone, with what it had for a peer that it could not reach; a filter without SUBACK at a
+        node that is gone, which no copy needs to have. Of a message that was published twice, the publication that is
+        due: the former one may have come to a node where the session was not subscribed yet (seed 46575)."""
         if (client.name, epoch) in fact.ungranted and (
                 node not in nodes or any(at_ns >= fact.at_ns for at_ns in client.adopted_ns)):
             return                                       # the copy that was adopted need not have it (seed 10634)
@@ -224,9 +223,6 @@ class RoamingRun(MqttRun):
             return                                       # its node ended before PUBREC, and a copy knew its packet id
         if node not in nodes and (fact.will is not None or fact.came_late or node.core.counters["copies_late"]):
             return                                       # acknowledged to nobody, or when the copies did not answer
-        if any(away is fact.node and fact.at_ns <= at_ns for at_ns, away in client.moved_without):
-            self.counts["messages of nodes that were away while a session moved"] += 1
-            return
         raise Broken("Q1" if not client.moves else "Q10",
                      f"{client.session} at {node.channel.address} never got {fact.number}, published by "
                      f"{fact.publisher} at {fact.node.channel.name} at {fact.at_ns / NS_PER_S:.6f}")
@@ -234,8 +230,7 @@ class RoamingRun(MqttRun):
     def check_group(
         self, fact: RoutedMessage, filter: str, members: dict[str, tuple[int, RoamingNode]], nodes: list[Any],
     ) -> None:
-        """Q6: one member had it. Excused: a member that has left or lost its session since, or whose session has moved
-        since without what nodes that were away had for it, as it may have been the one; QoS 2 that was begun in a
+        """Q6: one member had it. Excused: a member that has left or lost its session since; QoS 2 that was begun in a
         session which then ended (seed 110192) or came behind its client, whatever member that was: it may have arrived,
         so no other session takes it (seeds 41725, 46397); a publisher's node that is gone."""
         got = self.by_group[filter, fact.number]
@@ -245,8 +240,7 @@ class RoamingRun(MqttRun):
             return
         for name, (epoch, node) in members.items():
             client = self.roamers[name]
-            if (client.group_epoch != epoch or any(at_ns >= fact.at_ns for at_ns, _ in client.moved_without)
-                    or node not in nodes):
+            if client.group_epoch != epoch or node not in nodes:
                 return
         raise Broken("Q6", f"no member of {filter} got {fact.number} of {fact.publisher}: {sorted(members)}")
 
@@ -440,7 +434,6 @@ class RoamingNode(MqttNode):
         for client_id, (claim, copy) in adoption.sessions.items():
             if self.core.handovers.is_adopting(client_id, claim):
                 self.clients.roamers[client_id].inherited(self, adoption.name, copy)
-                self.clients.roamers[client_id].adopted_without(self, adoption)
         for queued in adoption.sent_on:
             self.clients.roamers[queued.client_id].late[number_of(queued.delivery.publication)] = None
         self._complete(adoption, now_ns)
@@ -758,7 +751,6 @@ class RoamingClient:
         self.is_clean = False
         self.born_at: RoamingNode | None = None          # the node that began the session, until it moves
         self.life = self.epoch = self.group_epoch = self.moves = 0
-        self.moved_without: list[tuple[int, RoamingNode]] = []
         self.last_id = 0
         self.will: RoutedMessage | None = None
         self.wills: dict[tuple[int, int], RoutedMessage] = {}        # (node's life, connection) -> its will
@@ -930,14 +922,6 @@ class RoamingClient:
         self.born_at = None
         self.heirs.append(node)
 
-    def adopted_without(self, node: RoamingNode, adoption: Adoption) -> None:
-        """Nodes that were away, or did not answer in time, keep what they have for the former node."""
-        for other in self.run.homes.values():
-            peer = node.core.peers.get(other.channel.name)
-            if other is not node and (peer is None or not peer.is_up or other.channel.name in adoption.missing
-                                      or peer.came_ns >= node.now_ns() - ADOPT_NS - SLACK_NS):
-                self.moved_without.append((node.now_ns(), other))
-
     def begin_life(self) -> None:
         """Nothing of before is demanded any more."""
         self.life += 1
@@ -948,7 +932,7 @@ class RoamingClient:
         self.granted.clear()
 
     def moved_from(self, source: RoamingNode, dest: RoamingNode) -> None:
-        """Its session has moved. Nodes that were away meanwhile may have something for it at the former node."""
+        """Its session has moved."""
         self.moves += 1
         self.born_at = None
         if source in self.heirs or source is self.place:
@@ -965,13 +949,6 @@ class RoamingClient:
                 continue                                 # of a session that was begun there since (seed 62594)
             if of_node == id(source) and will.will is not None and not will.routed:
                 will.will.is_cancelled = True            # it was there in time for its delay
-        for node in self.run.homes.values():
-            for end in (source, dest):
-                peer = end.core.peers.get(node.channel.name)
-                # It came, or went, since the session began to move.
-                if end is not node and (peer is None or not peer.is_up
-                                        or peer.came_ns >= dest.now_ns() - HANDOVER_NS - SLACK_NS):
-                    self.moved_without.append((dest.now_ns(), node))
 
     def came_behind(self, source: RoamingNode, node: RoamingNode, had_one: bool) -> None:
         """All of a session of it has come to a node. If CONNACK came before, or it is not the one that the client had
