@@ -15,6 +15,7 @@ from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.federation.group_members import GroupMembers
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
 from jgroups_py.blocks.mqtt.federation.interest import GroupTurns, InterestOfPeers
+from jgroups_py.blocks.mqtt.federation.late_asks import LateAsks
 from jgroups_py.blocks.mqtt.federation.orphans import Orphans
 from jgroups_py.blocks.mqtt.federation.parked import ParkedMessages
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
@@ -61,8 +62,12 @@ def all_is_new(self: ClientSession, delivery: Any, now_ns: int) -> None:
     deliver(self, delivery, now_ns)
 
 
-def direct_only(self: Handovers, session: Any, moved: Any, deliveries: Any, now_ns: int) -> None:
-    join(self, session, moved, [], now_ns)
+def direct_only(self: Handovers, session: Any, moved: Any, deliveries: Any, late: Any, now_ns: int) -> None:
+    join(self, session, moved, [], late, now_ns)
+
+
+def none_of_them(self: FederationCore, *args: Any) -> list[Any]:
+    return []
 
 
 def each_end_is_told(self: Broker, session: Any, now_ns: int) -> None:
@@ -200,6 +205,12 @@ MQTT_SAFEGUARDS = (
           only_the_session_is_found, "Q10"),
     guard("a session waits for the fence", "it moves at once", Handovers, "_leave", without_fence, "Q10"),
     guard("what a former node gets late goes on", "it is dropped there", Handovers, "sent_late", nothing, "Q10"),
+    guard("what comes late is asked for", "it is lost with the node that it would come by", LateAsks, "ask", nothing,
+          "Q10"),
+    guard("what went on to a node that has ended is asked for", "it is lost with that node", FederationCore,
+          "sent_on_to", none_of_them, "Q10"),
+    guard("who was away while a session moved may still have something for it", "it is dropped at the former node",
+          FederationCore, "names_away", none_of_them, "Q10"),
     guard("a session takes along what it had", "its queue stays behind", Handovers, "_join", direct_only, "Q10"),
     guard("a session knows what it had elsewhere", "what comes late comes twice", ClientSession, "deliver", all_is_new,
           "Q10"),

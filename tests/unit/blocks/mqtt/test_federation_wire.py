@@ -8,7 +8,7 @@ import pytest
 
 from jgroups_py.blocks.mqtt.broker.journal import SessionChange
 from jgroups_py.blocks.mqtt.broker.publication import Publication
-from jgroups_py.blocks.mqtt.broker.session import NO_MESSAGE, Delivery, GrantedOptions
+from jgroups_py.blocks.mqtt.broker.session import NO_MESSAGE, Delivery, GrantedOptions, LateMessages, LateSource
 from jgroups_py.blocks.mqtt.codec.packets import Properties, Will
 from jgroups_py.blocks.mqtt.federation import copy_bytes as c
 from jgroups_py.blocks.mqtt.federation import wire as w
@@ -18,7 +18,9 @@ from jgroups_py.blocks.mqtt.federation.sessions import (
     QueuedDelivery,
     SessionMoved,
     SessionOffer,
+    followed_body,
     passed_body,
+    read_followed,
     read_passed,
 )
 from jgroups_py.blocks.mqtt.federation.tables import SessionOwner
@@ -143,6 +145,10 @@ MOVED = SessionMoved("me", 5, True, False, 9, (3,), ((7, 9),))
 FOLLOWED = SessionMoved("me", 5, True, is_followed=True)
 WITH_WILL = SessionMoved("me", 5, True, is_followed=True, will_ns=9,
                          will=Will("w", b"x", 1, True, Properties(will_delay_interval=9)))
+LATE = LateMessages(5, {"A": LateSource(4, 3, 3_000_000_000, {7: 2})}, ((7, 9), (8, 1)))
+"""Of origin 8 nothing can come late, so it is not remembered."""
+LATE_BYTES = ("0000000000000005" "00000001" "000141" "0000000000000004" "0000000000000003" "0000000077359400" "00000001"
+              "0000000000000007" "0000000000000002" "00000001" "0000000000000007" "0000000000000009")
 SESSIONS = (
     (OFFER.encode(), "00026d65" "0000000000000005" "0000003c" "00000001" "000a2473686172652f672f61" "01" "00" "01"
      "0000000100000007"),
@@ -158,6 +164,7 @@ SESSIONS = (
     (WITH_WILL.encode(), "00026d65" "0000000000000005" "01" "00" "0000" "00000000" "00000000" "03"
      "0000000000000009" "000177" "0000000178" "01" "01" "00000006" "05" "1800000009"),
     (passed_body("me", 5), "00026d65" "0000000000000005"),
+    (followed_body("me", LATE, 1_000_000_000), "00026d65" + LATE_BYTES),
 )
 
 
@@ -179,10 +186,29 @@ def test_events_of_a_session_are_read_as_they_were_written():
         with pytest.raises(WireError):
             SessionMoved.decode(MOVED.encode() + behind)
     assert read_passed(passed_body("me", 5)) == ("me", 5)
+    client_id, late = read_followed(followed_body("me", LATE, 1_000_000_000), 2_000_000_000)
+    assert (client_id, late.claim, list(late.had)) == ("me", 5, [(7, 9)])
+    assert attrs.asdict(late.sources["A"]) == attrs.asdict(LateSource(4, 3, 4_000_000_000, {7: 2}))
+    with pytest.raises(WireError):
+        read_followed(followed_body("me", LATE, 0) + b"\x00", 0)
+    with pytest.raises(WireError):
+        read_followed(bytes.fromhex("00026d65" "0000000000000005" "00000000" "00002711") + bytes(16 * 10_001), 0)
     found = QueuedDelivery.decode(QUEUED.encode(1_000_000_000), 1_000_000_000)
     assert (found.client_id, found.claim, found.packet_id) == ("me", 5, 9)
     assert attrs.asdict(found.delivery) == attrs.asdict(QUEUED.delivery)
     assert QueuedDelivery.decode(SESSIONS[3][0], 0).delivery is NO_MESSAGE
+
+
+def test_what_may_come_late_is_in_a_copy_with_what_has_come() -> None:
+    copy = c.SessionCopy(1)
+    copy.apply(b"\x16" + bytes.fromhex(LATE_BYTES), 2_000_000_000)
+    assert copy.late is not None
+    assert attrs.asdict(copy.late.sources["A"]) == attrs.asdict(LateSource(4, 3, 4_000_000_000, {7: 2}))
+    publication = attrs.evolve(PUBLICATION)
+    publication.origin, publication.number = 7, 11
+    plain = attrs.evolve(QUEUED.delivery, group="", publication=publication)
+    copy.apply(c.change_bytes((SessionChange.QUEUED, plain), 0) + c.change_bytes(CHANGES[6][0], 0), 0)
+    assert list(copy.late.had) == [(7, 9), (7, 11)]
 
 
 def test_the_owner_of_a_session_is_written_as_it_always_was_and_read_with_the_life_of_its_node():
@@ -310,7 +336,7 @@ def mutated(rng: Random, data: bytes) -> bytes:
 def event_frames() -> list[bytes]:
     """The events of a session, in frames of a stream."""
     return [w.encode_frame(w.PeerEvents(77, 1, w.event_bytes(kind, body)))
-            for kind, (body, _) in zip((3, 3, 4, 4, 5, 5, 5, 2, 6, 8, 9, 7), SESSIONS + COPIES, strict=True)]
+            for kind, (body, _) in zip((3, 3, 4, 4, 5, 5, 5, 2, 12, 6, 8, 9, 7), SESSIONS + COPIES, strict=True)]
 
 
 def test_any_bytes_leave_a_core_that_works():
