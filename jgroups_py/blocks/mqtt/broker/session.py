@@ -135,7 +135,7 @@ class LateSource:
     claim: the number of the CONNECT for which it left; life: of that node; until_ns: how long something may come;
     numbers: origin -> the highest number that the session was given there, of the origins that may have more
     (ANY_ORIGIN: of all); asked: peers that have said what they have for that node; fenced: those that were asked to
-    pass its fence, as they had been away.
+    pass its fence, as they had been away; ending: those that have still to pass one here, when all have passed that.
     """
 
     claim: int
@@ -144,6 +144,7 @@ class LateSource:
     numbers: dict[int, int]
     asked: dict[str, None] = attrs.field(factory=dict)
     fenced: dict[str, None] = attrs.field(factory=dict)
+    ending: list[str] = attrs.field(factory=list)
 
     def awaits(self, publication: Publication) -> bool:
         """Whether the session was not given a message there, and may be given it yet."""
@@ -179,10 +180,17 @@ class LateMessages:
         for origin, number in other.had:
             self.note(origin, number)
 
-    def forget(self, name: str) -> None:
-        """Nothing comes late from a source any more."""
+    def forget(self, name: str) -> dict[int, int]:
+        """Nothing comes late from a source any more. Returns the highest numbers that have come of the origins that
+        nothing is expected of now."""
         self.sources.pop(name, None)
         self._changed()
+        ended = [key for key in self.had if not self.expects(key[0])]
+        highest: dict[int, int] = {}
+        for origin, number in ended:
+            del self.had[origin, number]
+            highest[origin] = max(number, highest.get(origin, 0))
+        return highest
 
     def _changed(self) -> None:
         self._origins = {origin: None for source in self.sources.values() for origin in source.numbers}

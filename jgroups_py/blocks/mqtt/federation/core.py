@@ -1122,7 +1122,8 @@ class FederationCore:
         peer = self.peers.get(name)
         if peer is not None and peer.is_up and not self._onward:
             self._onward = self._new_token()
-        self.send_event(name, kind, body, self._onward if peer is not None and peer.is_up else 0)
+        if not self.send_event(name, kind, body, self._onward if peer is not None and peer.is_up else 0):
+            self.counters.add("dropped_handover")
 
     def _hold_for_arriving(self, publication: Publication) -> None:
         """A message of a shared subscription that a session on its way here has got is nowhere else, and there are no

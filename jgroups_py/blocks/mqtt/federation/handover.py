@@ -279,7 +279,10 @@ class Handovers:
             if leaving is not None and leaving.claim == claim:
                 leaving.missing.pop(name, None)
             else:
-                self.left_early.passed(client_id, name, claim)
+                left = self.left_early.passed(client_id, name, claim)
+                if left is not None and not left.is_redirected:
+                    self._host.send_event(left.dest, EventKind.ALL_PASSED, passed_body(client_id, left.claim))
+                self._passed_here(client_id, name, claim)
         elif kind == EventKind.OFFER:
             self._offered(name, SessionOffer.decode(body), now_ns)
         elif kind == EventKind.QUEUED:
@@ -290,6 +293,8 @@ class Handovers:
                 self.came_late(name, queued, now_ns)
             else:
                 part.queued.append(queued)
+        elif kind == EventKind.ALL_PASSED:
+            self._all_passed(name, *read_passed(body))
         elif kind == EventKind.FOLLOWED:
             client_id, late = read_followed(body, now_ns)
             arriving = self.arriving.get(client_id)
@@ -544,7 +549,7 @@ class Handovers:
         dest, claim, owner = left.dest, left.claim, self._owner(client_id)
         up = self._host.names_up()
         if dest not in up and owner is not None and owner.node in up:
-            dest, claim = owner.node, owner.claim
+            dest, claim, left.is_redirected = owner.node, owner.claim, True
         late = QueuedDelivery(client_id, claim, 0, delivery)
         self._host.send_onward(dest, EventKind.QUEUED, late.encode(now_ns))
 
@@ -622,6 +627,32 @@ class Handovers:
             self._host.counters.add("late_messages")
             session.deliver_late(queued.delivery, now_ns)
 
+    def _all_passed(self, name: str, client_id: str, claim: int) -> None:
+        """Nothing comes late any more by a node that a session came from. What came that way may be on its way here
+        directly, until those that sent it pass a fence here as well."""
+        source = self._late_source(client_id, name, claim)
+        if source is not None:
+            source.ending = [each for each in self._host.names_up()
+                             if self._host.origin_of(each) in source.numbers or ANY_ORIGIN in source.numbers]
+            for each in source.ending:
+                self._host.fence(RouteFence(self._host.name, client_id, claim), each)
+
+    def _passed_here(self, client_id: str, name: str, claim: int) -> None:
+        """A peer has passed such a fence. When all have, the session has had all of before, whichever way it came."""
+        session = self._host.broker.sessions.get(client_id)
+        if session is None or session.late is None:
+            return
+        for source_name, source in list(session.late.sources.items()):
+            if source.claim == claim and name in source.ending:
+                source.ending.remove(name)
+                if not source.ending:
+                    session.seen = _highest(session.seen, session.late.forget(source_name))
+
+    def _late_source(self, client_id: str, name: str, claim: int) -> LateSource | None:
+        session = self._host.broker.sessions.get(client_id)
+        source = None if session is None or session.late is None else session.late.sources.get(name)
+        return None if source is None or source.claim != claim else source
+
     @property
     def _late_ns(self) -> int:
         """How long something may still come for a session that has gone on."""
@@ -630,10 +661,12 @@ class Handovers:
     def left_without(
         self, claim: int, life: int, seen: dict[int, int], missing: Collection[str], now_ns: int,
     ) -> LateSource:
-        """What a node that has ended is to a session that goes on elsewhere: `missing` may still have something for it.
-        seen: the highest numbers that the session was given there."""
-        origins = [self._host.origin_of(each) or ANY_ORIGIN for each in missing]
-        return LateSource(claim, life, now_ns + 2 * self._late_ns, {origin: seen.get(origin, 0) for origin in origins})
+        """What a node is to a session that has left it, or goes on without it: `missing` may still have something for
+        that node. seen: the highest numbers that the session was given there."""
+        numbers = {origin: seen.get(origin, 0) for origin in map(self._host.origin_of, missing)}
+        if 0 in numbers:                                 # it came a moment ago
+            numbers = {**seen, **numbers, ANY_ORIGIN: 0}
+        return LateSource(claim, life, now_ns + 2 * self._late_ns, numbers)
 
     def peer_ready(self, name: str) -> None:
         """A peer is back that may have something for nodes which sessions here have left without it: what it has passes

@@ -79,7 +79,11 @@ class LateAsks:
             return
         away: dict[str, list[tuple[str, LateSource]]] = {}
         for client_id, name, source in self._handovers.late_sources():
-            if name not in (COMING, self._host.name) and not self._host.is_present(name, source.life):
+            if name in (COMING, self._host.name):
+                continue
+            if self._host.is_present(name, source.life):
+                source.asked.clear()                     # others may send something on to it before it goes again
+            else:
                 away.setdefault(name, []).append((client_id, source))
         for name, sources in away.items():
             for each in [self._host.name, *self._host.names_ready()] if peer is None else [peer]:

@@ -18,7 +18,7 @@ MAX_LEFT_EARLY = 100_000
 class LeftEarly:
     """A session that went on to another node before all of `missing` had passed the fence, that of this node or of one
     before. missing: peer -> the number of the CONNECT whose fence it has to pass; subscriptions, seen, late: of the
-    session as it was here."""
+    session as it was here; is_redirected: something has gone on by another node than `dest`."""
 
     dest: str
     claim: int
@@ -27,6 +27,7 @@ class LeftEarly:
     subscriptions: Mapping[str, GrantedOptions]
     seen: dict[int, int]
     late: LateMessages | None
+    is_redirected: bool = False
 
 
 class LeftEarlySessions:
@@ -50,14 +51,15 @@ class LeftEarlySessions:
             self.by_peer.setdefault(name, {})[client_id] = left
         return True
 
-    def passed(self, client_id: str, name: str, claim: int) -> None:
-        """A peer has passed the fence of a move."""
+    def passed(self, client_id: str, name: str, claim: int) -> LeftEarly | None:
+        """A peer has passed the fence of a move; the session, if it was the last one that had to."""
         left = self.by_client.get(client_id)
         if left is not None and name in left.missing and claim in (left.claim, left.missing[name]):
             del left.missing[name]
             self._forget_peer(client_id, name)
             if not left.missing:
-                del self.by_client[client_id]
+                return self.by_client.pop(client_id)
+        return None
 
     def forget(self, client_id: str) -> None:
         """Nothing more is sent on for it."""

@@ -313,6 +313,7 @@ class EventKind:
     ORPHANS_PASSED = 11
     FOLLOWED = 12
     ORPHANED_QUEUED = 13
+    ALL_PASSED = 14
 
 
 def event_bytes(kind: int, body: bytes) -> bytes:

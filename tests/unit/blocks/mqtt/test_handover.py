@@ -643,6 +643,7 @@ def test_a_node_that_is_back_passes_the_fence_that_it_missed() -> None:
     world.heal()
     world.run(5)
     assert not world.nodes["A"].federation.handovers.left_early.by_client
+    assert world.nodes["B"].broker.sessions["sub"].late is None, "nor is anything remembered for it"
     for number in range(10):
         publisher.publish("t", b"%d" % number, qos=1)
     world.run(1)
