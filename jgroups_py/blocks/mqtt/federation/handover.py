@@ -482,7 +482,7 @@ class Handovers:
         for each in deliveries_of(session, leaving.claim):
             self._host.send_event(leaving.dest, EventKind.QUEUED, each.encode(now_ns))
         seen = _highest({**self._host.seen, self._host.incarnation: self._host.number}, session.seen)
-        missing = self._missing(client_id, leaving)
+        missing = dict.fromkeys(name for name in (*leaving.missing, *self._host.names_away()) if name)
         late = self._late_behind(session, leaving, missing, seen, now_ns)
         if late is not None:
             self._host.send_event(leaving.dest, EventKind.FOLLOWED, followed_body(client_id, late, now_ns))
@@ -497,15 +497,8 @@ class Handovers:
         self._host.counters.add("sessions_out")
         self._host.broker.forget_session(client_id)
 
-    def _missing(self, client_id: str, leaving: LeavingSession) -> dict[str, int]:
-        """The peers that may still bring something for a session that goes, with the number of the CONNECT whose fence
-        they have to pass: those that had no time to, those that are away, and those of when it left here before."""
-        left = self.left_early.by_client.get(client_id)
-        now = [name for name in (*leaving.missing, *self._host.names_away()) if name]
-        return {**({} if left is None else left.missing), **dict.fromkeys(now, leaving.claim)}
-
     def _late_behind(
-        self, session: ClientSession, leaving: LeavingSession, missing: dict[str, int], seen: dict[int, int],
+        self, session: ClientSession, leaving: LeavingSession, missing: Collection[str], seen: dict[int, int],
         now_ns: int,
     ) -> LateMessages | None:
         """What may come behind a session that goes, from the nodes that it has left early, and from this one."""
@@ -523,16 +516,14 @@ class Handovers:
         """A peer brings a message: send it on to sessions that were here when the peer sent it. Returns whether there
         is one. If a session is on its way back, the message goes to the node that it comes from all the same: that node
         may have got later ones directly, and what is not above its numbers counts as had when the session is here. If
-        the session is back already, it knows whether it has had it (seed 74378), or else that node does."""
+        the session is back already, it knows whether it has had it (seed 74378)."""
         is_wanted = False
         for client_id, left in self.left_early.by_peer[name].items():
             session = self._host.broker.sessions.get(client_id)
-            late = None if session is None or self._comes_back(session, left) else session.late
-            if late is not None and self._host.name in late.sources:
-                is_wanted = True
-                self.held_came(client_id, late.sources[self._host.name], publication, now_ns)
-                continue
-            if not (session is None or self._comes_back(session, left) or self._counts_as_had(session, publication)):
+            if session is not None and not self._comes_back(session, left):
+                if session.late is not None and self._host.name in session.late.sources:
+                    is_wanted = True
+                    self.held_came(client_id, session.late.sources[self._host.name], publication, now_ns)
                 continue
             delivery = delivery_for(client_id, publication, left.subscriptions)
             if delivery is not None:
@@ -557,9 +548,6 @@ class Handovers:
         arriving = self.arriving.get(session.client_id)
         return (arriving is not None and arriving.is_copy and session.connection is None
                 and left.dest in self._host.names_up() and any(node == left.dest for _, node in arriving.parts))
-
-    def _counts_as_had(self, session: ClientSession, publication: Publication) -> bool:
-        return session.late is not None and publication.number <= session.seen.get(publication.origin, 0)
 
     def sent_late_to_member(
         self, name: str, publication: Publication, target: tuple[str, str], now_ns: int,

@@ -17,13 +17,13 @@ MAX_LEFT_EARLY = 100_000
 @attrs.define(eq=False)
 class LeftEarly:
     """A session that went on to another node before all of `missing` had passed the fence, that of this node or of one
-    before. missing: peer -> the number of the CONNECT whose fence it has to pass; subscriptions, seen, late: of the
-    session as it was here; is_redirected: something has gone on by another node than `dest`."""
+    before. claim: the number of the CONNECT that it left for; subscriptions, seen, late: of the session as it was
+    here; is_redirected: something has gone on by another node than `dest`."""
 
     dest: str
     claim: int
     until_ns: int
-    missing: dict[str, int]
+    missing: dict[str, None]
     subscriptions: Mapping[str, GrantedOptions]
     seen: dict[int, int]
     late: LateMessages | None
@@ -38,14 +38,12 @@ class LeftEarlySessions:
         self.by_peer: dict[str, dict[str, LeftEarly]] = {}
 
     def add(self, client_id: str, left: LeftEarly) -> bool:
-        """It has just left, perhaps once more: what has not passed the fence of the time before may still come. Whether
-        there was room."""
-        before = self.by_client.get(client_id)
-        if before is None and len(self.by_client) >= MAX_LEFT_EARLY:
-            return False
-        if before is not None:
-            left.missing = {**before.missing, **left.missing}
+        """It has just left, perhaps once more: who passes this fence has passed the one of before. Whether there was
+        room."""
+        if client_id in self.by_client:
             self.forget(client_id)
+        elif len(self.by_client) >= MAX_LEFT_EARLY:
+            return False
         self.by_client[client_id] = left
         for name in left.missing:
             self.by_peer.setdefault(name, {})[client_id] = left
@@ -54,7 +52,7 @@ class LeftEarlySessions:
     def passed(self, client_id: str, name: str, claim: int) -> LeftEarly | None:
         """A peer has passed the fence of a move; the session, if it was the last one that had to."""
         left = self.by_client.get(client_id)
-        if left is not None and name in left.missing and claim in (left.claim, left.missing[name]):
+        if left is not None and name in left.missing and claim == left.claim:
             del left.missing[name]
             self._forget_peer(client_id, name)
             if not left.missing:

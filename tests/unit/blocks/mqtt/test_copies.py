@@ -822,3 +822,25 @@ def test_what_a_node_has_that_was_away_while_a_session_was_adopted_comes_when_it
     publisher.publish("t", b"later", qos=1)
     nodes.run(1)
     assert client.payloads() == [b"meanwhile", b"later"]
+
+
+def test_what_two_nodes_that_have_ended_were_to_get_comes_once() -> None:
+    """D's message is for A, which the session left early, and for B, where it was then; C adopts it from a copy."""
+    nodes = world("ABCD", 2)
+    client = subscribed(nodes, "A", "t", 1)
+    nodes.client("A", "other").subscribe("t", qos=1)
+    publisher = nodes.client("D", "pub")
+    nodes.run(0.2)
+    hold_back(nodes, "D", "A", 60)
+    assert client.go(nodes, "B", 6.0).session_present
+    nodes.run(0.2)
+    hold_back(nodes, "D", "B", 60)
+    publisher.publish("t", b"once", qos=1)
+    nodes.crash("B")
+    nodes.run(4)
+    client.number = 0
+    assert client.go(nodes, "C", 6.0).session_present
+    got = client.payloads()
+    nodes.crash("A")
+    nodes.run(4)
+    assert got + client.payloads() == [b"once"]

@@ -697,6 +697,158 @@ def test_what_two_nodes_have_that_a_session_left_early_comes_once() -> None:
     assert sorted(client.payloads()) == [b"first", b"second", b"third"]
 
 
+def test_what_came_directly_does_not_come_again_from_a_node_that_is_asked() -> None:
+    """It went to A, which ends, and to B, where the session was by then; it has gone on to C, which asks D."""
+    world = FederationWorld("ABCD")
+    client = roaming(world, "A")
+    client.subscribe("t", qos=1)
+    publisher = world.client("D", "pub")
+    world.run(0.2)
+    hold_back(world, "D", "A", 40)
+    publisher.publish("t", b"before", qos=1)
+    assert client.go(world, "B", 6.0).session_present
+    world.client("A", "other").subscribe("t", qos=1)
+    publisher.publish("t", b"direct", qos=1)
+    world.run(0.5)
+    assert client.payloads() == [b"direct"]
+    assert client.go(world, "C", 2.0).session_present
+    world.crash("A")
+    world.run(3)
+    assert client.payloads() == [b"before"]
+
+
+def test_what_the_former_node_had_acknowledged_to_nobody_does_not_come_again() -> None:
+    """D's message was at A, and delivered, when the session left; D does not know that, and is asked."""
+    world, client, publisher = roaming_subscriber("ABD", "t", 1, publisher="D")
+    hold_back(world, "A", "D", 40)
+    publisher.publish("t", b"had", qos=1)
+    world.run(0.1)
+    assert client.payloads() == [b"had"]
+    hold_back(world, "D", "A", 40)
+    assert client.go(world, "B", 6.0).session_present
+    world.crash("A")
+    world.run(3)
+    assert client.payloads() == []
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_node_that_ends_while_a_session_moves_on_is_asked_about_when_that_has_come(restarts: bool) -> None:
+    """A, which it had left early, ends when B has sent all of it on to C, and before that is there. Another process of A
+    has nothing of it."""
+    world, client, publisher = roaming_subscriber("ABCD", "t", 1, publisher="D")
+    hold_back(world, "D", "A", 40)
+    publisher.publish("t", b"late", qos=1)
+    assert client.go(world, "B", 6.0).session_present
+    client.go(world, "C", 0.02)
+    assert "sub" not in world.nodes["B"].broker.sessions or not hold_back(world, "B", "C", 3)
+    world.crash("A")
+    if restarts:
+        world.run(0.7)
+        world.start("A")
+    world.run(8)
+    assert client.payloads() == [b"late"]
+
+
+def test_what_comes_late_goes_by_the_owner_if_the_next_node_has_ended() -> None:
+    """The session went from A to B, and on to C; B has ended when D's message reaches A."""
+    world, client, publisher = roaming_subscriber("ABCD", "t", 1, publisher="D")
+    hold_back(world, "D", "A", 14)
+    publisher.publish("t", b"late", qos=1)
+    assert client.go(world, "B", 6.0).session_present
+    assert client.go(world, "C", 2.0).session_present
+    world.crash("B")
+    world.run(3)
+    assert client.payloads() == []
+    world.run(5)
+    assert client.payloads() == [b"late"]
+
+
+def test_what_comes_late_to_a_node_where_the_session_is_again_is_given_to_it() -> None:
+    """It was at B in between, which has ended since; what B had directly does not hide what is older."""
+    world = FederationWorld("ABD")
+    client = roaming(world, "A")
+    client.subscribe("t", qos=1)
+    publisher = world.client("D", "pub")
+    world.run(0.2)
+    hold_back(world, "D", "A", 14)
+    publisher.publish("t", b"late", qos=1)
+    assert client.go(world, "B", 6.0).session_present
+    publisher.publish("t", b"direct", qos=1)
+    world.run(0.5)
+    got = client.payloads()
+    assert client.go(world, "A", 2.0).session_present
+    world.crash("B")
+    world.run(10)
+    assert got + client.payloads() == [b"direct", b"late"]
+
+
+def test_a_node_that_was_back_is_asked_about_again_when_it_ends() -> None:
+    """B was away for a moment; what A sent on to it afterwards is at A alone."""
+    world, client, publisher = roaming_subscriber("ABCD", "t", 1, publisher="D")
+    hold_back(world, "D", "A", 20)
+    publisher.publish("t", b"late", qos=1)
+    assert client.go(world, "B", 6.0).session_present
+    assert client.go(world, "C", 2.0).session_present
+    world.split("ACD", "B")
+    world.run(2)
+    world.heal()
+    world.run(3)
+    hold_back(world, "A", "B", 20)
+    world.run(8)                                         # D's message reaches A, which sends it on
+    assert client.payloads() == []
+    world.crash("B")
+    world.run(3)
+    assert client.payloads() == [b"late"]
+
+
+def test_a_node_that_was_asked_and_went_is_asked_again() -> None:
+    world, client, publisher = roaming_subscriber("ABD", "t", 1, publisher="D")
+    hold_back(world, "D", "A", 60)
+    publisher.publish("t", b"late", qos=1)
+    assert client.go(world, "B", 6.0).session_present
+    hold_back(world, "B", "D", 60)                       # the question does not reach it
+    world.crash("A")
+    world.run(2)
+    world.split("B", "D")
+    world.run(2)
+    world._links.clear()
+    world.heal()
+    world.run(5)
+    assert client.payloads() == [b"late"]
+
+
+def test_what_its_client_has_got_before_its_session_came_does_not_come_with_that() -> None:
+    """B gets D's message directly, and the client goes on there without waiting longer for what A has."""
+    world, client, publisher = roaming_subscriber("ABD", "t", 1, publisher="D")
+    client.cut()
+    client.number = 0
+    client.go(world, "B", 0.01)
+    assert "sub" in world.nodes["B"].broker.sessions
+    hold_back(world, "A", "B", 8)
+    world.run(0.2)
+    publisher.publish("t", b"once", qos=1)
+    world.run(6)
+    assert client.payloads() == [b"once"]
+    world.run(6)
+    assert client.payloads() == []
+
+
+def test_a_filter_that_is_set_while_late_messages_come_misses_nothing() -> None:
+    """All have passed A's fence when D's message for the new filter is still on its way to B."""
+    world, client, publisher = roaming_subscriber("ABD", "t", 1, publisher="D")
+    hold_back(world, "D", "A", 9)
+    publisher.publish("t", b"first", qos=1)
+    assert client.go(world, "B", 6.0).session_present
+    client.subscribe("new", qos=1)
+    world.client("A", "other").subscribe("t", qos=1)
+    world.run(1)
+    hold_back(world, "D", "B", 6)
+    publisher.publish("new", b"second", qos=1)
+    publisher.publish("t", b"third", qos=1)
+    world.run(8)
+    assert sorted(client.payloads()) == [b"first", b"second", b"third"]
+
+
 @pytest.mark.parametrize("peer_ends", [False, True])
 def test_a_shared_message_for_a_session_on_its_way_is_acknowledged_when_that_is_there(peer_ends: bool) -> None:
     """It is nowhere else, and no other node has the session yet."""
