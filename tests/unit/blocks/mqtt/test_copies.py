@@ -844,3 +844,29 @@ def test_what_two_nodes_that_have_ended_were_to_get_comes_once() -> None:
     nodes.crash("A")
     nodes.run(4)
     assert got + client.payloads() == [b"once"]
+
+
+def test_what_was_sent_on_to_a_node_that_has_ended_and_to_itself_comes_once() -> None:
+    """D's message was to come to B directly, and by A, which the session had left early; C adopts it."""
+    nodes = world("ABCD", 2)
+    client = subscribed(nodes, "A", "t", 1)
+    nodes.client("A", "other").subscribe("t", qos=1)
+    publisher = nodes.client("D", "pub")
+    nodes.run(0.2)
+    nodes.split("ABC", "D")
+    nodes.run(1)
+    assert client.go(nodes, "B", 1.0).session_present
+    nodes.heal()
+    of_peers = nodes.nodes["D"].federation.interest_of_peers.peers
+    while "t" not in of_peers["B"].filters:
+        nodes.run(0.0001)
+    hold_back(nodes, "D", "B", 60)
+    hold_back(nodes, "A", "B", 60)
+    publisher.publish("t", b"once", qos=1)
+    nodes.run(0.5)
+    assert nodes.nodes["A"].federation.sent_on_to("B", nodes.now_ns), "A has sent it on"
+    nodes.crash("B")
+    nodes.run(5)
+    client.number = 0
+    assert client.go(nodes, "C", 6.0).session_present
+    assert client.payloads() == [b"once"]
