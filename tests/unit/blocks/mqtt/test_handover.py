@@ -828,8 +828,9 @@ def test_what_its_client_has_got_before_its_session_came_does_not_come_with_that
     client.cut()
     client.number = 0
     hold_back(world, "D", "A", 2)                        # so A has it too, in front of D's fence
-    client.go(world, "B", 0.2)
-    assert "sub" in world.nodes["B"].broker.sessions
+    client.go(world, "B", 0.0)
+    while "t" not in world.nodes["D"].federation.interest_of_peers.peers["B"].filters:
+        world.run(0.0001)
     hold_back(world, "A", "B", 8)
     publisher.publish("t", b"once", qos=1)
     world.run(6)
