@@ -1030,24 +1030,33 @@ class FederationCore:
 
     # --- messages from peers ------------------------------------------------------------------------------------------
 
-    def _on_events(self, peer: FederationPeer, frame: PeerEvents, now_ns: int) -> None:
+    def _new_events(
+        self, peer: FederationPeer, frame: PeerEvents, now_ns: int,
+    ) -> list[tuple[int, int, int]] | None:
+        """The events of a frame that have not been carried out, as split_events; None if some before them
+        are missing."""
         if frame.session != peer.in_session:
             self.say(peer.name, PeerWelcome(self.incarnation, frame.session, False, 0))
-            return
-        data = frame.events
-        events = split_events(data)
+            return None
+        events = split_events(frame.events)
         if frame.first > peer.in_next:
             self.counters.add("early_events", len(events))
             if peer.asked_next != peer.in_next or now_ns - peer.asked_ns >= self._retry_ns:
                 peer.asked_next, peer.asked_ns = peer.in_next, now_ns
                 self.say(peer.name, PeerWelcome(self.incarnation, frame.session, True, 0))
-            return
+            return None
         known = min(peer.in_next - frame.first, len(events))
         peer.owes_ack = True
         if known:
             self.counters.add("repeated_events", known)
             events = events[known:]
         self.counters.add("events_received", len(events))
+        return events
+
+    def _on_events(self, peer: FederationPeer, frame: PeerEvents, now_ns: int) -> None:
+        events, data = self._new_events(peer, frame, now_ns), frame.events
+        if events is None:
+            return
         messages, unwanted, topics, seen, deliver = 0, 0, self._topics, self.seen, self.broker.deliver
         is_late, record = peer.name in self.handovers.left_early.by_peer, self.record
         for kind, begin, end in events:
