@@ -22,7 +22,8 @@ before the client has waited for too long. What the others (left_early.py) still
 session goes on from there, as QUEUED behind MOVED, and may come directly as well: the session remembers what it has got
 since, and takes each message once (session.LateMessages). What they bring is acknowledged to them when the new node,
 and the copies of its sessions, have it, after the broker's `ack_timeout_s` at most. If the former node ends before they
-have reached it, the session's node, which may be another one by then, asks them for what they have for it (orphans.py).
+have reached it, the session's node, which may be another one by then, asks them for what they have for it
+(late_asks.py).
 """
 from __future__ import annotations
 
