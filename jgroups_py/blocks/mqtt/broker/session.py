@@ -23,6 +23,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Iterable
+from typing import TypeVar
 
 import attrs
 
@@ -59,6 +60,9 @@ ANY_ORIGIN = 0
 """In place of origins that a node does not know; no publication has it."""
 PUMP_BYTES = 64 << 10
 """Sent to a client at once of what waits, whatever its transport takes: it can say no more only afterwards."""
+
+
+K = TypeVar("K")
 
 
 class DeliveryStage(enum.IntEnum):
@@ -158,15 +162,20 @@ class LateMessages:
     messages come by the former node, and may come directly as well. They go with the session, and are in its copies.
 
     claim: the number of the CONNECT that it came here for; sources: the nodes that it left early; had: the messages of
-    the origins that may be late.
+    the origins that may be late, (origin, number); of_groups: those of shared subscriptions that came late, with the
+    filter: what comes directly of these comes to one node alone.
     """
 
-    __slots__ = ("_origins", "claim", "had", "sources")
+    __slots__ = ("_origins", "claim", "had", "of_groups", "sources")
 
-    def __init__(self, claim: int, sources: dict[str, LateSource], had: Iterable[tuple[int, int]] = ()) -> None:
+    def __init__(
+        self, claim: int, sources: dict[str, LateSource], had: Iterable[tuple[int, int]] = (),
+        of_groups: Iterable[tuple[int, int, str]] = (),
+    ) -> None:
         self.claim = claim
         self.sources = sources
         self.had: dict[tuple[int, int], None] = {}
+        self.of_groups: dict[tuple[int, int, str], None] = dict.fromkeys(of_groups)
         self._origins: dict[int, None] = {}
         self._changed()
         for origin, number in had:
@@ -179,6 +188,7 @@ class LateMessages:
         self._changed()
         for origin, number in other.had:
             self.note(origin, number)
+        self.of_groups.update(other.of_groups)
 
     def forget(self, name: str) -> dict[int, int]:
         """Nothing comes late from a source any more. Returns the highest numbers that have come of the origins that
@@ -203,24 +213,23 @@ class LateMessages:
         """A message comes, late or directly; whether it has not come the other way."""
         if not self.expects(origin):
             return True
-        key = origin, number
-        if key in self.had:
-            return False
-        if len(self.had) >= MAX_REMEMBERED:
-            del self.had[next(iter(self.had))]
-        self.had[key] = None
-        return True
+        return _remember(self.had, (origin, number))
+
+    def note_of_group(self, origin: int, number: int, group: str) -> bool:
+        """The same of one for a shared subscription that comes late."""
+        return _remember(self.of_groups, (origin, number, group))
 
     def is_new(self, publication: Publication) -> bool:
         """The same of a publication."""
         return self.note(publication.origin, publication.number)
 
     def takes(self, claim: int, publication: Publication, group: str) -> bool:
-        """Whether a message that was sent on for a CONNECT is for this session, and has not come the other way. What is
-        for a shared subscription went to one node alone."""
+        """Whether a message that was sent on for a CONNECT is for this session, and has not come another way."""
         if claim != self.claim and all(claim != source.claim for source in self.sources.values()):
             return False
-        return bool(group) or (self.expects(publication.origin) and self.is_new(publication))
+        if group:
+            return self.note_of_group(publication.origin, publication.number, group)
+        return self.expects(publication.origin) and self.is_new(publication)
 
     def expire(self, now_ns: int) -> bool:
         """Forget sources that nothing comes from any more; whether there are others."""
@@ -228,6 +237,16 @@ class LateMessages:
         for name in ended:
             self.forget(name)
         return bool(self.sources)
+
+
+def _remember(had: dict[K, None], key: K) -> bool:
+    """Whether it is new; the oldest is forgotten for it."""
+    if key in had:
+        return False
+    if len(had) >= MAX_REMEMBERED:
+        del had[next(iter(had))]
+    had[key] = None
+    return True
 
 
 def had_elsewhere(seen: dict[int, int], late: LateMessages | None, publication: Publication) -> bool:

@@ -46,7 +46,8 @@ _HERE = record(TEXT, BOOL, sequence(record(TEXT, U8, U64, U64)))
 _WANTED = record(TEXT, TEXT, U64)
 _ORIGIN = struct.Struct(">BQQ")
 _NUMBERS = sequence(record(U64, U64))
-_LATE_MESSAGES = record(U64, sequence(record(TEXT, U64, U64, U64, _NUMBERS)), _NUMBERS)
+_SOURCES = sequence(record(TEXT, U64, U64, U64, _NUMBERS))
+_LATE_MESSAGES = record(U64, _SOURCES, _NUMBERS, sequence(record(U64, U64, TEXT)))
 _SEEN, _LAST_ID, _LATE = 20, 21, 22
 """Changes that only a whole session has: origin and highest number; the last packet id; what may come late."""
 MAX_SOURCES = 100
@@ -100,12 +101,15 @@ class SessionCopy:
         _, _, _, group, message = _DELIVERY.read(reader)
         if len(message) < _ORIGIN.size:
             raise WireError("truncated")
-        if not group:
-            _, origin, number = _ORIGIN.unpack_from(message)
-            if number > self.seen.get(origin, 0):
-                self.seen[origin] = number
+        _, origin, number = _ORIGIN.unpack_from(message)
+        if group:
             if self.late is not None:
-                self.late.note(origin, number)
+                self.late.note_of_group(origin, number, group)
+            return
+        if number > self.seen.get(origin, 0):
+            self.seen[origin] = number
+        if self.late is not None:
+            self.late.note(origin, number)
 
     def away_ns(self, now_ns: int) -> int:
         """For how long the client has had no connection, if its owner has ended now."""
@@ -287,16 +291,17 @@ def write_late(late: LateMessages, now_ns: int, out: bytearray) -> None:
     """What may come late for a session, and what of it has come."""
     _LATE_MESSAGES.write((late.claim, tuple(
         (name, source.claim, source.life, max(0, source.until_ns - now_ns), tuple(source.numbers.items()))
-        for name, source in list(late.sources.items())[-MAX_SOURCES:]), tuple(late.had)), out)
+        for name, source in list(late.sources.items())[-MAX_SOURCES:]), tuple(late.had), tuple(late.of_groups)), out)
 
 
 def read_late(reader: Reader, now_ns: int) -> LateMessages:
     """Raises WireError."""
-    claim, sources, had = _LATE_MESSAGES.read(reader)
-    if len(sources) > MAX_SOURCES or len(had) > MAX_REMEMBERED:
+    claim, sources, had, of_groups = _LATE_MESSAGES.read(reader)
+    if len(sources) > MAX_SOURCES or max(len(had), len(of_groups)) > MAX_REMEMBERED:
         raise WireError("a session to which more comes late than may")
     return LateMessages(claim, {name: LateSource(of_claim, life, now_ns + left_ns, dict(map(tuple, numbers)))
-                                for name, of_claim, life, left_ns, numbers in sources}, map(tuple, had))
+                                for name, of_claim, life, left_ns, numbers in sources},
+                        map(tuple, had), map(tuple, of_groups))
 
 
 def write_will(will: Will, out: bytearray) -> None:

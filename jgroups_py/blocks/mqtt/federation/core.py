@@ -42,7 +42,13 @@ from jgroups_py.blocks.mqtt.federation.orphans import Orphans
 from jgroups_py.blocks.mqtt.federation.parked import ParkedMessages
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer, HeldPeerAck
 from jgroups_py.blocks.mqtt.federation.sites import SendToSites, Sites
-from jgroups_py.blocks.mqtt.federation.stream import PeerEvent, control_event, message_event
+from jgroups_py.blocks.mqtt.federation.stream import (
+    OnwardEvent,
+    PeerEvent,
+    control_event,
+    message_event,
+    onward_event,
+)
 from jgroups_py.blocks.mqtt.federation.tables import SessionOwner
 from jgroups_py.blocks.mqtt.federation.wire import (
     CopyAck,
@@ -380,7 +386,7 @@ class FederationCore:
         """The bodies of QUEUED, for sessions that had moved there, that this node still has for a peer."""
         peer = self.peers.get(name)
         events = () if peer is None else (*peer.stream.under_way, *peer.stream.queued)
-        return [event.body for event in events if event.item is None and event.kind == EventKind.QUEUED]
+        return [event.body for event in events if event.__class__ is OnwardEvent]
 
     def held_for(self, name: str) -> list[Publication]:
         """The messages of QoS 1 and 2 for plain subscribers that this node still has for a peer, in order."""
@@ -443,11 +449,12 @@ class FederationCore:
         return peer is not None and peer.is_up and (
             not life or (life == peer.incarnation if peer.incarnation else life != peer.former_incarnation))
 
-    def send_event(self, name: str, kind: int, body: bytes, token: int = 0) -> bool:
-        """Put an event into a peer's stream; False: there is no such peer. token: waits for it."""
+    def send_event(self, name: str, kind: int, body: bytes, token: int = 0, is_onward: bool = False) -> bool:
+        """Put an event into a peer's stream; False: there is no such peer. token: waits for it; is_onward: see
+        `send_onward`."""
         peer = self.peers.get(name)
         if peer is not None:
-            event = control_event(kind, body)
+            event = onward_event(kind, body) if is_onward else control_event(kind, body)
             if token:
                 event.token = token
                 self._tokens[token] += 1
@@ -1131,7 +1138,8 @@ class FederationCore:
         peer = self.peers.get(name)
         if peer is not None and peer.is_up and not self._onward:
             self._onward = self._new_token()
-        if not self.send_event(name, kind, body, self._onward if peer is not None and peer.is_up else 0):
+        token = self._onward if peer is not None and peer.is_up else 0
+        if not self.send_event(name, kind, body, token, is_onward=True):
             self.counters.add("dropped_handover")
 
     def _hold_for_arriving(self, publication: Publication) -> None:

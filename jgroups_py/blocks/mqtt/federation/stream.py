@@ -48,11 +48,6 @@ class PeerEvent:
         return len(self.data) + OVERHEAD_BYTES
 
     @property
-    def kind(self) -> int:
-        """See wire.EventKind."""
-        return self.data[0]
-
-    @property
     def body(self) -> bytes:
         """The bytes behind kind and length."""
         return self.data[EVENT_HEAD_BYTES:]
@@ -68,9 +63,20 @@ class PeerEvent:
         return message_event_bytes(self.item, now_ns)
 
 
+class OnwardEvent(PeerEvent):
+    """A message that came late for a session which had gone on to the peer."""
+
+    __slots__ = ()
+
+
 def control_event(kind: int, body: bytes) -> PeerEvent:
     """An event that is no message."""
     return PeerEvent(event_bytes(kind, body))
+
+
+def onward_event(kind: int, body: bytes) -> OnwardEvent:
+    """The same of one that is asked for if the peer ends."""
+    return OnwardEvent(event_bytes(kind, body))
 
 
 def message_event(item: ForwardedMessage, now_ns: int) -> PeerEvent:

@@ -145,10 +145,11 @@ MOVED = SessionMoved("me", 5, True, False, 9, (3,), ((7, 9),))
 FOLLOWED = SessionMoved("me", 5, True, is_followed=True)
 WITH_WILL = SessionMoved("me", 5, True, is_followed=True, will_ns=9,
                          will=Will("w", b"x", 1, True, Properties(will_delay_interval=9)))
-LATE = LateMessages(5, {"A": LateSource(4, 3, 3_000_000_000, {7: 2})}, ((7, 9), (8, 1)))
+LATE = LateMessages(5, {"A": LateSource(4, 3, 3_000_000_000, {7: 2})}, ((7, 9), (8, 1)), ((8, 2, "$share/g/a"),))
 """Of origin 8 nothing can come late, so it is not remembered."""
 LATE_BYTES = ("0000000000000005" "00000001" "000141" "0000000000000004" "0000000000000003" "0000000077359400" "00000001"
-              "0000000000000007" "0000000000000002" "00000001" "0000000000000007" "0000000000000009")
+              "0000000000000007" "0000000000000002" "00000001" "0000000000000007" "0000000000000009"
+              "00000001" "0000000000000008" "0000000000000002" "000a2473686172652f672f61")
 SESSIONS = (
     (OFFER.encode(), "00026d65" "0000000000000005" "0000003c" "00000001" "000a2473686172652f672f61" "01" "00" "01"
      "0000000100000007"),
@@ -188,11 +189,12 @@ def test_events_of_a_session_are_read_as_they_were_written():
     assert read_passed(passed_body("me", 5)) == ("me", 5)
     client_id, late = read_followed(followed_body("me", LATE, 1_000_000_000), 2_000_000_000)
     assert (client_id, late.claim, list(late.had)) == ("me", 5, [(7, 9)])
+    assert list(late.of_groups) == [(8, 2, "$share/g/a")]
     assert attrs.asdict(late.sources["A"]) == attrs.asdict(LateSource(4, 3, 4_000_000_000, {7: 2}))
     with pytest.raises(WireError):
         read_followed(followed_body("me", LATE, 0) + b"\x00", 0)
     with pytest.raises(WireError):
-        read_followed(bytes.fromhex("00026d65" "0000000000000005" "00000000" "00002711") + bytes(16 * 10_001), 0)
+        read_followed(bytes.fromhex("00026d65" "0000000000000005" "00000000" "00002711") + bytes(16 * 10_001 + 4), 0)
     found = QueuedDelivery.decode(QUEUED.encode(1_000_000_000), 1_000_000_000)
     assert (found.client_id, found.claim, found.packet_id) == ("me", 5, 9)
     assert attrs.asdict(found.delivery) == attrs.asdict(QUEUED.delivery)
@@ -209,6 +211,7 @@ def test_what_may_come_late_is_in_a_copy_with_what_has_come() -> None:
     plain = attrs.evolve(QUEUED.delivery, group="", publication=publication)
     copy.apply(c.change_bytes((SessionChange.QUEUED, plain), 0) + c.change_bytes(CHANGES[6][0], 0), 0)
     assert list(copy.late.had) == [(7, 9), (7, 11)]
+    assert list(copy.late.of_groups) == [(8, 2, "$share/g/a"), (7, 9, "$share/g/a")]
 
 
 def test_the_owner_of_a_session_is_written_as_it_always_was_and_read_with_the_life_of_its_node():

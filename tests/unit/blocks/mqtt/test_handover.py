@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from jgroups_py.blocks.mqtt.broker.publication import Publication
+from jgroups_py.blocks.mqtt.broker.session import LateMessages, LateSource
 from jgroups_py.blocks.mqtt.codec.packets import (
     ConnAckPacket,
     ConnectPacket,
@@ -804,6 +806,50 @@ def test_a_node_that_was_back_is_asked_about_again_when_it_ends() -> None:
     world.crash("B")
     world.run(3)
     assert client.payloads() == [b"late"]
+
+
+def test_what_was_sent_on_to_a_node_that_was_cut_off_comes_once() -> None:
+    """C has gone to get it from A, when B is back, gets it, and sends it on."""
+    world, client, publisher = roaming_subscriber("ABCD", "t", 1, publisher="D")
+    hold_back(world, "D", "A", 14)
+    publisher.publish("t", b"late", qos=1)
+    assert client.go(world, "B", 6.0).session_present
+    assert client.go(world, "C", 4.0).session_present
+    hold_back(world, "A", "B", 6)
+    world.run(5)                                         # D's message reaches A, which sends it on to B
+    assert client.payloads() == []
+    world.split("ACD", "B")
+    world.run(2)
+    assert client.payloads() == [b"late"]
+    world._links.clear()
+    world.heal()
+    world.run(10)
+    assert client.payloads() == []
+
+
+def test_what_comes_late_is_taken_once_and_for_this_session_alone() -> None:
+    """By the numbers of CONNECTs that it was sent on for; also what is for a shared subscription."""
+    late = LateMessages(9, {"A": LateSource(5, 1, SECOND, {7: 3})})
+    publication = Publication("t", b"", 1)
+    publication.origin, publication.number = 7, 4
+    for group in ("", "$share/g/t"):
+        assert not late.takes(4, publication, group), "another session of this client"
+        assert late.takes(5, publication, group)
+        assert not late.takes(9, publication, group)
+    publication.origin = 8
+    assert not late.takes(5, publication, ""), "it cannot be late"
+    assert late.takes(5, publication, "$share/g/t"), "another node may have given it on"
+
+
+def test_what_moves_with_a_session_is_not_taken_for_what_comes_behind_it() -> None:
+    """Its node had begun to hand it over to one that went, has adopted it again from a copy, and is asked (seed
+    942929)."""
+    world, client, publisher = roaming_subscriber("AB", "$share/g/t", 1, publisher="A")
+    client.cut()
+    publisher.publish("t", b"once", qos=1)
+    hold_back(world, "A", "B", 20)
+    client.go(world, "B", 0.1)
+    assert not world.nodes["A"].federation.sent_on_to("B", world.now_ns)
 
 
 def test_a_node_that_was_asked_and_went_is_asked_again() -> None:
