@@ -131,7 +131,7 @@ FOUND = (
     ("mqtt", 902827, "Q10: nobody asked for what a node had for a session's former node when that ended"),
     ("mqtt", 903340, "Q10: the same of what the former node had sent on to a node that had ended"),
     ("mqtt", 910024, "Q10: what a node had that was away while a session moved was dropped at the former node"),
-    ("mqtt", 942871, "Q10: (checker) a session begun anew for a client that had gone on, the former one lost in a move"),
+    ("mqtt", 942871, "Q10: (checker) a session was begun anew for a client that had gone on; the former was lost"),
     ("mqtt", 942929, "Q6: what was to move with a session was given to it as late, too"),
     ("mqtt", 60292, "Q10: a node that had waited in vain for a session told the next one that there is none"),
     ("mqtt", 62061, "Q10: the same; the session came behind the new one then, and QoS 2 was in both"),
