@@ -170,6 +170,7 @@ class FederationCore:
         self._topics = KnownTopics()
         self._queue_bytes = options.queue_bytes
         self._onward = 0                                 # the token of what is sent on now; 0: nothing is
+        self._carries_out = False                        # events of a peer, which are acknowledged afterwards
         self._onwards: dict[int, _Onward] = {}
         self._arrivals: dict[str, list[int]] = {}        # client id -> tokens that wait for its session, see _hold_for
         self._last_token = 0
@@ -402,7 +403,10 @@ class FederationCore:
         self.copies.rewritten(session, now_ns)
 
     def late_expected(self, now_ns: int) -> None:
-        """A session has come here for which more may come, by nodes that may be away by now."""
+        """A session has come here for which more may come, by nodes that may be away by now, of nodes that may be back
+        by now."""
+        for name in self.names_ready():
+            self.handovers.peer_ready(name)
         self.late_asks.ask(now_ns)
 
     def origin_of(self, name: str) -> int:
@@ -709,6 +713,7 @@ class FederationCore:
         if not is_same_life:
             # What is said to the new process from now on may wait for its tree, which ends what was for the former one.
             peer.stream.drop_controls("restarted")
+            self.handovers.left_early.peer_ended(peer.name)
             peer.former_incarnation, peer.incarnation = peer.incarnation or peer.former_incarnation, 0
         peer.handle, peer.is_welcomed = handle, False
         peer.came(now_ns, self._patience_ns)
@@ -1061,9 +1066,18 @@ class FederationCore:
         return events
 
     def _on_events(self, peer: FederationPeer, frame: PeerEvents, now_ns: int) -> None:
-        events, data = self._new_events(peer, frame, now_ns), frame.events
-        if events is None:
-            return
+        events = self._new_events(peer, frame, now_ns)
+        if events is not None:
+            self._carries_out = True
+            try:
+                self._carry_out(peer, events, frame.events, now_ns)
+            finally:
+                self._carries_out = False
+            self._hold_ack(peer, now_ns)
+
+    def _carry_out(
+        self, peer: FederationPeer, events: list[tuple[int, int, int]], data: bytes, now_ns: int,
+    ) -> None:
         messages, unwanted, topics, seen, deliver = 0, 0, self._topics, self.seen, self.broker.deliver
         is_late, record = peer.name in self.handovers.left_early.by_peer, self.record
         for kind, begin, end in events:
@@ -1108,7 +1122,6 @@ class FederationCore:
         self.counters.add("messages_received", messages)
         if unwanted:
             self.counters.add("dropped_unwanted", unwanted)
-        self._hold_ack(peer, now_ns)
 
     def _hold_ack(self, peer: FederationPeer, now_ns: int) -> None:
         """What has just been carried out is acknowledged once the copies of the sessions here have it, and so have the
@@ -1136,9 +1149,9 @@ class FederationCore:
         """Put into a peer's stream what belongs to a session that has moved there. The events that are carried out now
         are acknowledged once the peer has it, which it says when the copies of its sessions do."""
         peer = self.peers.get(name)
-        if peer is not None and peer.is_up and not self._onward:
-            self._onward = self._new_token()
-        token = self._onward if peer is not None and peer.is_up else 0
+        token = 0
+        if peer is not None and peer.is_up and self._carries_out:
+            token = self._onward = self._onward or self._new_token()
         if not self.send_event(name, kind, body, token, is_onward=True):
             self.counters.add("dropped_handover")
 
@@ -1150,14 +1163,18 @@ class FederationCore:
             if arriving.is_copy and session is not None and session.queue:
                 last = session.queue[-1]
                 if last.group and last.publication is publication:
-                    self._onward = self._onward or self._new_token()
-                    self._tokens[self._onward] += 1
-                    self._arrivals.setdefault(client_id, []).append(self._onward)
+                    self.hold_for_arrival(client_id)
+
+    def hold_for_arrival(self, client_id: str) -> None:
+        """What has just come is acknowledged when a session is here that is on its way."""
+        if self._carries_out:
+            self._onward = self._onward or self._new_token()
+            self._tokens[self._onward] += 1
+            self._arrivals.setdefault(client_id, []).append(self._onward)
 
     def _look_at_arrivals(self) -> None:
         for client_id, tokens in list(self._arrivals.items()):
-            arriving = self.handovers.arriving.get(client_id)
-            if arriving is None or not arriving.is_copy:
+            if not self.handovers.is_incomplete(client_id):
                 del self._arrivals[client_id]
                 for token in tokens:
                     self._after_copies(token)

@@ -120,6 +120,9 @@ class HandoverHost(Protocol):
     def session_joined(self, session: ClientSession, now_ns: int) -> None:
         """A session has got what it had elsewhere."""
 
+    def hold_for_arrival(self, client_id: str) -> None:
+        """What has just come is acknowledged when a session is here that is on its way, see `is_incomplete`."""
+
     def late_expected(self, now_ns: int) -> None:
         """A session has come here for which more may come, by nodes that may be away by now."""
 
@@ -138,12 +141,13 @@ class HandoverHost(Protocol):
 class ArrivingPart:
     """What has come of a session from one node. is_offered: it has one; after a split two nodes may. is_away: that node
     has gone since, and is not waited for; if it was only cut off, the rest comes when it is back. late: what may come
-    behind it."""
+    behind it; behind: what has come so already."""
 
     queued: list[QueuedDelivery] = attrs.field(factory=list)
     is_offered: bool = False
     is_away: bool = False
     late: LateMessages | None = None
+    behind: list[QueuedDelivery] = attrs.field(factory=list)
 
 
 @attrs.define(eq=False)
@@ -166,12 +170,14 @@ class ArrivingSession:
 
 @attrs.define(eq=False)
 class LeavingSession:
-    """A session that goes to another node, when all of `missing` have passed the fence."""
+    """A session that goes to another node, when all of `missing` have passed the fence. asked: those that could be
+    reached when it began to go, so that they get the fence."""
 
     dest: str
     claim: int
     until_ns: int
     missing: dict[str, None]
+    asked: dict[str, None]
 
 
 class Handovers:
@@ -367,6 +373,11 @@ class Handovers:
         else:
             self._no_more(client_id, arriving, [(claim, former)], now_ns)
 
+    def is_incomplete(self, client_id: str) -> bool:
+        """Whether a session is on its way that has got something here which no other node has."""
+        arriving = self.arriving.get(client_id)
+        return arriving is not None and (arriving.is_copy or any(part.behind for part in arriving.parts.values()))
+
     def hand_on(self, owner: SessionOwner, now_ns: int) -> None:
         """A node has claimed a session that is here, or comes."""
         leaving, arriving = self.leaving.get(owner.client_id), self.arriving.get(owner.client_id)
@@ -454,8 +465,9 @@ class Handovers:
                 return
             self._host.send_event(owner.node, EventKind.MOVED, SessionMoved(client_id, owner.claim, False).encode())
             return
-        missing = dict.fromkeys(["", *self._host.names_up()])
-        self.leaving[client_id] = LeavingSession(owner.node, owner.claim, now_ns + self._patience_ns * 4 // 5, missing)
+        asked = dict.fromkeys(self._host.names_up())
+        self.leaving[client_id] = LeavingSession(
+            owner.node, owner.claim, now_ns + self._patience_ns * 4 // 5, {"": None, **asked}, asked)
         offer = SessionOffer(client_id, owner.claim, session.expiry_s, tuple(session.subscriptions.items()),
                              session.last_id)
         self._host.send_event(owner.node, EventKind.OFFER, offer.encode())
@@ -483,7 +495,7 @@ class Handovers:
         for each in deliveries_of(session, leaving.claim):
             self._host.send_event(leaving.dest, EventKind.QUEUED, each.encode(now_ns))
         seen = _highest({**self._host.seen, self._host.incarnation: self._host.number}, session.seen)
-        missing = dict.fromkeys(name for name in (*leaving.missing, *self._host.names_away()) if name)
+        missing = self._missing(leaving)
         late = self._late_behind(session, leaving, missing, seen, now_ns)
         if late is not None:
             self._host.send_event(leaving.dest, EventKind.FOLLOWED, followed_body(client_id, late, now_ns))
@@ -497,6 +509,13 @@ class Handovers:
             self._host.counters.add("dropped_left_early")
         self._host.counters.add("sessions_out")
         self._host.broker.forget_session(client_id)
+
+    def _missing(self, leaving: LeavingSession) -> dict[str, None]:
+        """The peers that may still bring something for a session that goes: those that had no time to pass the fence,
+        those that are away, and those that came too late to be asked (seed 941139)."""
+        away = self._host.names_away()
+        late = [name for name in self._host.names_up() if name in leaving.missing or name not in leaving.asked]
+        return dict.fromkeys([*away, *late])
 
     def _late_behind(
         self, session: ClientSession, leaving: LeavingSession, missing: Collection[str], seen: dict[int, int],
@@ -605,7 +624,8 @@ class Handovers:
         for (claim, source), part in arriving.parts.items() if arriving is not None else ():
             # It is on its way back here, from there or, as that node knows, from another one (seeds 74378, 88487).
             if (source == name or claim == queued.claim) and not queued.packet_id:
-                part.queued.append(queued)
+                part.behind.append(queued)
+                self._host.hold_for_arrival(client_id)
                 return
         if session is None and owner is not None and owner.node in self._host.names_up():
             onward = attrs.evolve(queued, claim=owner.claim)             # where the session has gone meanwhile
@@ -716,10 +736,16 @@ class Handovers:
         self, client_id: str, arriving: ArrivingSession, parts: list[tuple[int, str]], now_ns: int,
     ) -> None:
         """Nothing comes of these any more."""
-        for part in parts:
-            arriving.parts.pop(part, None)
+        ended = {part: arriving.parts.pop(part) for part in parts if part in arriving.parts}
         if parts:
             self._proceed_without_those_away(client_id, arriving, now_ns)
+        self._come_behind(ended, now_ns)
+
+    def _come_behind(self, parts: dict[tuple[int, str], ArrivingPart], now_ns: int) -> None:
+        """What has come late for a session that was on its way."""
+        for (_, name), part in parts.items():
+            for each in part.behind:
+                self.came_late(name, each, now_ns)
 
     def _proceed_without_those_away(self, client_id: str, arriving: ArrivingSession, now_ns: int) -> None:
         """Unless somebody else still sends something, or that was done before."""
@@ -799,6 +825,8 @@ class Handovers:
             del self.arriving[client_id]
         if waits:
             self._host.broker.claimed(client_id, now_ns)
+        if client_id not in self.arriving:
+            self._come_behind(arriving.parts, now_ns)
         if then is not None:
             self._leave(then, now_ns)
 

@@ -65,6 +65,12 @@ class LeftEarlySessions:
         for name in left.missing:
             self._forget_peer(client_id, name)
 
+    def peer_ended(self, name: str) -> None:
+        """A peer is another process: what it had for sessions that left is gone, and it is late with nothing."""
+        for client_id, left in list(self.by_peer.get(name, {}).items()):
+            del left.missing[name]
+            self._forget_peer(client_id, name)
+
     def _forget_peer(self, client_id: str, name: str) -> None:
         of_peer = self.by_peer[name]
         del of_peer[client_id]

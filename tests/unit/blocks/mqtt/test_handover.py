@@ -634,6 +634,65 @@ def test_what_a_node_that_was_away_kept_for_the_former_node_comes_behind_the_ses
     assert client.payloads() == [b"meanwhile", b"later"]
 
 
+def test_a_node_that_comes_back_while_a_session_moves_may_still_have_something_for_it() -> None:
+    """C missed the fence, and is there when A sends the session (seed 941139)."""
+    world, client, publisher = roaming_subscriber("ABCD", "t", 1, publisher="C")
+    world.split("ABD", "C")
+    world.run(1)
+    publisher.publish("t", b"meanwhile", qos=1)
+    hold_back(world, "D", "A", 3)                        # A waits for its fence
+    client.go(world, "B", 0.5)
+    hold_back(world, "C", "A", 4)
+    world.heal()
+    world.run(8)
+    assert client.payloads() == [b"meanwhile"]
+    world.run(1)
+    assert not world.nodes["A"].federation.handovers.left_early.by_client, "it has passed the fence"
+
+
+def test_a_node_that_was_started_again_is_late_with_nothing() -> None:
+    """C was away when the session left A; what its next process publishes comes directly, and to A for another
+    client (seed 941351)."""
+    world, client, _ = roaming_subscriber("ABC", "t", 1, publisher="C")
+    world.client("A", "other").subscribe("t", qos=1)
+    world.crash("C")
+    world.run(1)
+    assert client.go(world, "B", 1.0).session_present
+    world.start("C")
+    world.run(2)
+    world.client("C", "new").publish("t", b"once", qos=1)
+    world.run(1)
+    assert client.payloads() == [b"once"]
+    assert world.sent("A", "onward_late") == world.sent("B", "late_messages") == 0
+    assert "C" not in world.nodes["A"].federation.handovers.left_early.by_peer
+
+
+def test_what_comes_late_while_the_session_moves_on_comes_once() -> None:
+    """D's message is at B, directly, when A sends it on; the session is on its way from B to C."""
+    world = FederationWorld("ABCD")
+    client = roaming(world, "A")
+    client.subscribe("t", qos=1)
+    world.client("A", "other").subscribe("t", qos=1)
+    publisher = world.client("D", "pub")
+    world.run(0.2)
+    world.split("ABC", "D")
+    world.run(1)
+    assert client.go(world, "B", 1.0).session_present
+    world.heal()
+    of_peers = world.nodes["D"].federation.interest_of_peers.peers
+    while "t" not in of_peers["B"].filters:
+        world.run(0.0001)
+    client.cut()
+    hold_back(world, "A", "B", 2)
+    publisher.publish("t", b"once", qos=1)
+    world.run(0.5)
+    hold_back(world, "B", "C", 4)
+    client.number = 0
+    client.go(world, "C", 0.0)
+    world.run(8)
+    assert client.payloads() == [b"once"]
+
+
 def test_a_node_that_is_back_passes_the_fence_that_it_missed() -> None:
     """From then on nothing of it goes on to the session from where it was before."""
     world, client, publisher = roaming_subscriber("ABC", "t", 1, publisher="C")
