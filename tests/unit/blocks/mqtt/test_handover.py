@@ -900,6 +900,33 @@ def test_what_comes_late_is_taken_once_and_for_this_session_alone() -> None:
     assert late.takes(5, publication, "$share/g/t"), "another node may have given it on"
 
 
+def test_what_comes_late_for_a_session_on_its_way_is_acknowledged_and_taken_when_that_is_there() -> None:
+    """A, which it left first, sends what it gets from D to the session's owner, E, to which C has not sent it yet."""
+    world = FederationWorld("ABCDE")
+    client = roaming(world, "A")
+    client.subscribe("t", qos=1)
+    publisher = world.client("D", "pub")
+    world.run(0.2)
+    hold_back(world, "D", "A", 18)
+    publisher.publish("t", b"late", qos=1)
+    assert client.go(world, "B", 6.0).session_present
+    assert client.go(world, "C", 2.0).session_present
+    world.client("A", "other").subscribe("t", qos=1)
+    world.run(0.2)
+    publisher.publish("t", b"both", qos=1)
+    world.run(0.2)
+    assert client.payloads() == [b"both"], "directly; it is on its way to A as well"
+    world.crash("B")
+    world.run(7.5)
+    hold_back(world, "D", "C", 3)                        # D's fence is late
+    assert client.go(world, "E", 2.3) is None
+    assert not world.nodes["D"].federation.peers["A"].stream.queued
+    assert world.nodes["D"].federation.peers["A"].stream.under_way, "A has got it, and E has not got the session"
+    world.run(2)
+    assert client.payloads() == [b"late"]
+    assert not world.nodes["D"].federation.peers["A"].stream.under_way
+
+
 def test_what_moves_with_a_session_is_not_taken_for_what_comes_behind_it() -> None:
     """Its node had begun to hand it over to one that went, has adopted it again from a copy, and is asked (seed
     942929)."""
@@ -907,7 +934,8 @@ def test_what_moves_with_a_session_is_not_taken_for_what_comes_behind_it() -> No
     client.cut()
     publisher.publish("t", b"once", qos=1)
     hold_back(world, "A", "B", 20)
-    client.go(world, "B", 0.1)
+    client.go(world, "B", 5.0)
+    assert "sub" not in world.nodes["A"].broker.sessions, "all of it is in the stream to B"
     assert not world.nodes["A"].federation.sent_on_to("B", world.now_ns)
 
 
