@@ -207,7 +207,8 @@ class RoamingRun(MqttRun):
         self, fact: RoutedMessage, client: RoamingClient, epoch: int, node: RoamingNode, nodes: list[Any],
     ) -> None:
         """Q1, Q10. Excused: a session that was lost with its node, or given up by clean start or after `handover_s`; a
-        publisher's node that is gone, with what it had for a peer that it could not reach; a filter without SUBACK at a
+        publisher's node that is gone, with what it had for a peer that it could not reach; a node that had adopted a
+        session whose former node lived on, and ended with all its copies (seed 102427); a filter without SUBACK at a
         node that is gone, which no copy needs to have. Of a message that was published twice, the publication that is
         due: the former one may have come to a node where the session was not subscribed yet (seed 46575)."""
         if (client.name, epoch) in fact.ungranted and (
@@ -224,6 +225,9 @@ class RoamingRun(MqttRun):
             return                                       # its node ended before PUBREC, and a copy knew its packet id
         if node not in nodes and (fact.will is not None or fact.came_late or node.core.counters["copies_late"]):
             return                                       # acknowledged to nobody, or when the copies did not answer
+        if node not in nodes and client.in_splits and not any(
+                home.has_copy(client.name, node) for home in self.homes.values()):
+            return                                       # it ended with all that had copies of what it had adopted
         raise Broken("Q1" if not client.moves else "Q10",
                      f"{client.session} at {node.channel.address} never got {fact.number}, published by "
                      f"{fact.publisher} at {fact.node.channel.name} at {fact.at_ns / NS_PER_S:.6f}")
