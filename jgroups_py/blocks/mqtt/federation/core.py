@@ -172,7 +172,7 @@ class FederationCore:
         self._onward = 0                                 # the token of what is sent on now; 0: nothing is
         self._carries_out = False                        # events of a peer, which are acknowledged afterwards
         self._onwards: dict[int, _Onward] = {}
-        self._arrivals: dict[str, list[int]] = {}        # client id -> tokens that wait for its session, see _hold_for
+        self._arrivals: dict[str, list[int]] = {}        # client id -> tokens: see hold_for_arrival
         self._last_token = 0
         self._released: list[int] = []
         self._outputs: list[SendToPeer] = []
@@ -378,12 +378,7 @@ class FederationCore:
         """There is something to drain."""
         self._stir()
 
-    def orphan_fence(self, fence: OrphanFence, name: str | None = None) -> None:
-        """Send it to a peer, or to all (None), behind all interest of before."""
-        self._fences.append((name, fence))
-        self._stir()
-
-    def sent_on_to(self, name: str, now_ns: int) -> list[bytes]:
+    def sent_on_to(self, name: str) -> list[bytes]:
         """The bodies of QUEUED, for sessions that had moved there, that this node still has for a peer."""
         peer = self.peers.get(name)
         events = () if peer is None else (*peer.stream.under_way, *peer.stream.queued)
@@ -403,8 +398,8 @@ class FederationCore:
         self.copies.rewritten(session, now_ns)
 
     def late_expected(self, now_ns: int) -> None:
-        """A session has come here for which more may come, by nodes that may be away by now, of nodes that may be back
-        by now."""
+        """A session has come here for which more may come: by nodes that may be away by now, from others that may be
+        back by now."""
         for name in self.names_ready():
             self.handovers.peer_ready(name)
         self.late_asks.ask(now_ns)
@@ -470,9 +465,10 @@ class FederationCore:
             self._stir()
         return peer is not None
 
-    def fence(self, fence: RouteFence, name: str | None = None) -> None:
+    def fence(self, fence: RouteFence | OrphanFence, name: str | None = None) -> None:
         """Send it to a peer, or to all (None), behind all interest of before."""
         self._fences.append((name, fence))
+        self._stir()
 
     def owner(self, key: bytes) -> bytes | None:
         """The entry of a client id."""
@@ -1157,7 +1153,7 @@ class FederationCore:
 
     def _hold_for_arriving(self, publication: Publication) -> None:
         """A message of a shared subscription that a session on its way here has got is nowhere else, and there are no
-        copies of that session yet: it is acknowledged when all of it is here, and in its copies (seed 900524)."""
+        copies of that session yet: it is acknowledged when all of it is here, and in its copies."""
         for client_id, arriving in self.handovers.arriving.items():
             session = self.broker.sessions.get(client_id)
             if arriving.is_copy and session is not None and session.queue:

@@ -530,7 +530,9 @@ class Handovers:
             return None
         sources[self._host.name] = self.left_without(
             leaving.claim, self._host.incarnation, seen, missing, now_ns)
-        return LateMessages(leaving.claim, sources, () if before is None else before.had)
+        if before is None:
+            return LateMessages(leaving.claim, sources)
+        return LateMessages(leaving.claim, sources, before.had, before.of_groups)
 
     def sent_late(self, name: str, publication: Publication, now_ns: int) -> bool:
         """A peer brings a message: send it on to sessions that were here when the peer sent it. Returns whether there

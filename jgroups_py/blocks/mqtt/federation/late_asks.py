@@ -1,6 +1,6 @@
 """LateAsks: what comes late for a session, and would come by a node that is away. Pure.
 
-A session that left a node before all others had passed its fence (handover.LeftEarly) gets what these have for it by
+A session that left a node before all others had passed its fence (left_early.py) gets what these have for it by
 that node, once they reach it. If that node has ended, or is cut off, the session's node asks each of them for what they
 have for that one:
 
@@ -45,13 +45,13 @@ class LateAsksHost(Protocol):
     def names_ready(self) -> list[str]:
         """The peers that events reach now."""
 
-    def orphan_fence(self, fence: OrphanFence, name: str | None = None) -> None:
+    def fence(self, fence: OrphanFence, name: str | None = None) -> None:
         """Send it to a peer, or to all (None), behind all interest of before."""
 
     def held_for(self, name: str) -> list[Publication]:
         """The messages of QoS 1 and 2 for plain subscribers that this node still has for a peer, in order."""
 
-    def sent_on_to(self, name: str, now_ns: int) -> list[bytes]:
+    def sent_on_to(self, name: str) -> list[bytes]:
         """The bodies of QUEUED, for sessions that had moved there, that this node still has for a peer."""
 
 
@@ -95,15 +95,15 @@ class LateAsks:
         for _, source in sources:
             source.asked[peer] = None
         if peer == self._host.name:
-            self._held(name, sources, self._host.held_for(name), now_ns)
-            for body in self._host.sent_on_to(name, now_ns):
+            self._held(sources, self._host.held_for(name), now_ns)
+            for body in self._host.sent_on_to(name):
                 self._handovers.came_late(peer, QueuedDelivery.decode(body, now_ns), now_ns)
             return
         self._last_number += 1
         if len(self._asks) >= KEPT:
             del self._asks[next(iter(self._asks))]
         self._asks[self._last_number] = LateAsk(name, peer, sources)
-        self._host.orphan_fence(OrphanFence(name, self._last_number), peer)
+        self._host.fence(OrphanFence(name, self._last_number), peer)
 
     def peer_went(self, name: str) -> None:
         """It answers nothing any more; it is asked again when it is back."""
@@ -126,13 +126,13 @@ class LateAsks:
         if kind == EventKind.ORPHANS_PASSED:
             del self._asks[number]
         elif kind == EventKind.ORPHANED:
-            self._held(ask.name, ask.sources, [read_message(body[8:], now_ns).publication], now_ns)
+            self._held(ask.sources, [read_message(body[8:], now_ns).publication], now_ns)
         else:
             self._handovers.came_late(name, QueuedDelivery.decode(body[8:], now_ns), now_ns)
         return True
 
     def _held(
-        self, name: str, sources: Iterable[tuple[str, LateSource]], publications: Iterable[Publication], now_ns: int,
+        self, sources: Iterable[tuple[str, LateSource]], publications: Iterable[Publication], now_ns: int,
     ) -> None:
         for publication in publications:
             for client_id, source in sources:

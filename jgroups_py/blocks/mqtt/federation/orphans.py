@@ -74,10 +74,10 @@ class OrphansHost(CopiesHost, Protocol):
     def names_perhaps_keeping(self, now_ns: int) -> list[str]:
         """The peers that can be reached and keep copies, or came so lately that they may not have said so yet."""
 
-    def orphan_fence(self, fence: OrphanFence, name: str | None = None) -> None:
+    def fence(self, fence: OrphanFence, name: str | None = None) -> None:
         """Send it to a peer, or to all (None), behind all interest of before."""
 
-    def sent_on_to(self, name: str, now_ns: int) -> list[bytes]:
+    def sent_on_to(self, name: str) -> list[bytes]:
         """The bodies of QUEUED, for sessions that had moved there, that this node still has for a peer."""
 
     def held_for(self, name: str) -> list[Publication]:
@@ -258,7 +258,7 @@ class Orphans:
         for publication in self._host.held_for(fence.name):
             body = message_body(ForwardedMessage(publication), now_ns)
             self._host.send_event(name, EventKind.ORPHANED, number + body)
-        for body in self._host.sent_on_to(fence.name, now_ns):
+        for body in self._host.sent_on_to(fence.name):
             self._host.send_event(name, EventKind.ORPHANED_QUEUED, number + body)
         self._host.send_event(name, EventKind.ORPHANS_PASSED, text_body(fence.name, fence.number))
 
@@ -418,9 +418,8 @@ class Orphans:
         self.adoptions[self._last_number] = Adoption(
             name, now_ns + self._patience_ns, lasting, dict.fromkeys(self._host.names_up()),
             self._host.held_for(name),
-            [QueuedDelivery.decode(body, now_ns) for body in self._host.sent_on_to(name, now_ns)])
-        self._host.orphan_fence(OrphanFence(name, self._last_number))
-        self._host.stir()
+            [QueuedDelivery.decode(body, now_ns) for body in self._host.sent_on_to(name)])
+        self._host.fence(OrphanFence(name, self._last_number))
         self.look(now_ns)
 
     def _complete(self, adoption: Adoption, now_ns: int) -> None:

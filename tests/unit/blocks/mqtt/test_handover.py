@@ -927,6 +927,18 @@ def test_what_comes_late_for_a_session_on_its_way_is_acknowledged_and_taken_when
     assert not world.nodes["D"].federation.peers["A"].stream.under_way
 
 
+def test_what_has_come_late_goes_with_the_session_to_its_next_node() -> None:
+    """Of plain and of shared subscriptions, so that it is taken once there, too."""
+    world, client, _ = roaming_subscriber("ABD", "t", 1, publisher="A")
+    session = world.nodes["A"].broker.sessions["sub"]
+    session.late = LateMessages(9, {"D": LateSource(5, 1, world.now_ns + 60 * SECOND, {7: 3})}, [(7, 4)],
+                                [(7, 5, "$share/g/t")])
+    assert client.go(world, "B", 1.0)
+    late = world.nodes["B"].broker.sessions["sub"].late
+    assert late is not None
+    assert (list(late.had), list(late.of_groups)) == ([(7, 4)], [(7, 5, "$share/g/t")])
+
+
 def test_what_moves_with_a_session_is_not_taken_for_what_comes_behind_it() -> None:
     """Its node had begun to hand it over to one that went, has adopted it again from a copy, and is asked (seed
     942929)."""
@@ -936,7 +948,7 @@ def test_what_moves_with_a_session_is_not_taken_for_what_comes_behind_it() -> No
     hold_back(world, "A", "B", 20)
     client.go(world, "B", 5.0)
     assert "sub" not in world.nodes["A"].broker.sessions, "all of it is in the stream to B"
-    assert not world.nodes["A"].federation.sent_on_to("B", world.now_ns)
+    assert not world.nodes["A"].federation.sent_on_to("B")
 
 
 def test_a_node_that_was_asked_and_went_is_asked_again() -> None:
