@@ -90,13 +90,16 @@ class CopiesHost(Protocol):
     def session_node(self, client_id: str) -> str | None:
         """The node that the table of owners has for a client id."""
 
+    def is_on_its_way(self, client_id: str) -> bool:
+        """Whether another node may still send a session of this client, or more of it."""
+
 
 @attrs.define(eq=False)
 class KeptSession:
     """A session here that other nodes have copies of. begin: since when it is here, by the wall clock; turn: of its
     latest changes; safe_turn: the keepers have all changes up to it; under_way: later turns whose changes they may not
     have; keepers: the nodes -> the turn with which the whole session went there, 0: it has to go yet; is_clean: no
-    other copies are about."""
+    other copies are about, or they are declared void when the keepers have the session."""
 
     session: ClientSession
     journal: SessionJournal
@@ -131,6 +134,7 @@ class SessionCopies:
         self._building: dict[tuple[str, str], SessionCopy] = {}      # (client id, owner) -> what has come of a whole
         self._voided: dict[str, str] = {}                # client id -> the node that has, see void_came
         self._dirty: dict[str, KeptSession] = {}
+        self._to_void: dict[str, KeptSession] = {}       # whose other copies are needed while more of it comes
         self._left: list[LeftSession] = []
         self._waits: list[Callable[[], None]] = []       # for the next turn
         self._under_way: deque[Barrier] = deque()
@@ -170,9 +174,11 @@ class SessionCopies:
         self._changed(client_id)
 
     def rewritten(self, session: ClientSession, now_ns: int) -> None:
-        """A session has got what it had elsewhere: the copies get all of it."""
+        """A session has got what it had elsewhere, or stays here though another node was to get it, which may have
+        declared its copies void: the copies get all of it, and take the place of those that the other node had."""
         self.keep(session, now_ns)
         if session.journal is not None:
+            self.kept[session.client_id].is_clean = False
             session.journal.changed_wholly()
 
     def detached(self, session: ClientSession) -> None:
@@ -339,9 +345,20 @@ class SessionCopies:
         kept.safe_turn = next(iter(kept.under_way), kept.turn + 1) - 1
 
     def _others_are_void(self, client_id: str, kept: KeptSession) -> None:
-        """The copies have all of a session: those of former owners are not needed any more."""
-        if self.kept.get(client_id) is kept:
+        """The copies have all of a session: those of former owners are not needed any more, unless something of what
+        those have is still to come (seed 944824)."""
+        if self.kept.get(client_id) is not kept:
+            return
+        if self._host.is_on_its_way(client_id):
+            self._to_void[client_id] = kept
+        else:
             self._void(client_id, OTHERS)
+
+    def _void_what_has_come(self) -> None:
+        for client_id, kept in list(self._to_void.items()):
+            if self.kept.get(client_id) is not kept or not self._host.is_on_its_way(client_id):
+                del self._to_void[client_id]
+                self._others_are_void(client_id, kept)
 
     def _send(self, name: str, parts: list[CopyPart], barrier: Barrier) -> None:
         bodies, size = [bytearray(number_bytes(self._number - 1))], 0
@@ -365,6 +382,7 @@ class SessionCopies:
     def look(self, timeout_ns: int, now_ns: int) -> None:
         """Nobody waits longer than this."""
         self._clear_passed()
+        self._void_what_has_come()
         while self._under_way and now_ns - self._under_way[0].at_ns >= timeout_ns:
             self._host.counters.add("copies_late")
             self._under_way[0].give_up()

@@ -394,7 +394,7 @@ class FederationCore:
                 if event.item is not None and event.item.publication.qos and not event.item.shared_only]
 
     def session_joined(self, session: ClientSession, now_ns: int) -> None:
-        """A session has got what it had elsewhere."""
+        """A session has got what it had elsewhere, or stays here though another node had claimed it."""
         self.copies.rewritten(session, now_ns)
 
     def late_expected(self, now_ns: int) -> None:
@@ -408,6 +408,10 @@ class FederationCore:
         """The incarnation of a peer, which is the origin of what its clients publish; 0: not known."""
         peer = self.peers.get(name)
         return 0 if peer is None else peer.incarnation
+
+    def is_on_its_way(self, client_id: str) -> bool:
+        """Whether another node may still send a session of this client, or more of it."""
+        return self.handovers.is_on_its_way(client_id)
 
     def is_orphan_awaited(self, client_id: str, name: str) -> bool:
         """Whether a session of a node that is away may come from a copy."""

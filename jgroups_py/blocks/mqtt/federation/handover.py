@@ -118,7 +118,7 @@ class HandoverHost(Protocol):
         """Write it."""
 
     def session_joined(self, session: ClientSession, now_ns: int) -> None:
-        """A session has got what it had elsewhere."""
+        """A session has got what it had elsewhere, or stays here though another node had claimed it."""
 
     def hold_for_arrival(self, client_id: str) -> None:
         """What has just come is acknowledged when a session is here that is on its way, see `is_incomplete`."""
@@ -202,10 +202,11 @@ class Handovers:
         is_here = before is not None and before.node == me and client_id in self._host.broker.sessions
         if is_here and not clean_start:                  # which another part of a split group has to know of
             if self._stay(client_id):                    # a node with a claim that is not in the table asked for it
-                self._own(client_id, False, now_ns)
+                self._take_back(client_id, now_ns)
             return client_id in self.arriving and self.arriving[client_id].waits
         self._own(client_id, clean_start, now_ns)
         if self._stay(client_id):
+            self._copy_again(client_id, now_ns)
             return False                                 # all of it is still here
         under_way = self.arriving.get(client_id)
         is_present = before is not None and self._host.is_present(before.node, before.life)
@@ -330,7 +331,7 @@ class Handovers:
         may get it by now (seed 102427)."""
         if client_id in self._host.broker.sessions:
             self._stay(client_id)
-            self._own(client_id, False, now_ns)
+            self._take_back(client_id, now_ns)
 
     def arrives(self, client_id: str, claim: int, now_ns: int) -> int:
         """A session will be made of a copy here. claim: under which it comes, 0 for a new one, which no other node
@@ -372,6 +373,11 @@ class Handovers:
             self._proceed_without_those_away(client_id, arriving, now_ns)
         else:
             self._no_more(client_id, arriving, [(claim, former)], now_ns)
+
+    def is_on_its_way(self, client_id: str) -> bool:
+        """Whether another node may still send a session, or more of it."""
+        arriving = self.arriving.get(client_id)
+        return arriving is not None and bool(arriving.parts)
 
     def is_incomplete(self, client_id: str) -> bool:
         """Whether a session is on its way that has got something here which no other node has."""
@@ -453,7 +459,7 @@ class Handovers:
             # The table does not say that a client uses a session here, as that node's clock was ahead, and it has ended
             # or is out of reach. Those that have an older session must know (seed 110839); a later process of that
             # node has no use for this one.
-            self._own(client_id, False, now_ns)
+            self._take_back(client_id, now_ns)
             return
         if owner.node not in self._host.names_up():
             return                                           # its own word comes when it does, unless it has ended
@@ -484,6 +490,17 @@ class Handovers:
             redirected = SessionMoved(client_id, leaving.claim, False, is_redirected=True)
             self._host.send_event(leaving.dest, EventKind.MOVED, redirected.encode())
         return leaving is not None
+
+    def _take_back(self, client_id: str, now_ns: int) -> None:
+        """A session stays here that another node had claimed."""
+        self._own(client_id, False, now_ns)
+        self._copy_again(client_id, now_ns)
+
+    def _copy_again(self, client_id: str, now_ns: int) -> None:
+        """The other node may have declared the copies of a session void that stays here."""
+        session = self._host.broker.sessions.get(client_id)
+        if session is not None:
+            self._host.session_joined(session, now_ns)
 
     def _finish(self, client_id: str, leaving: LeavingSession, now_ns: int) -> None:
         """All that was published before is here, or was waited for long enough: send the rest, forget the session."""
