@@ -445,7 +445,7 @@ class RoamingNode(MqttNode):
             self.clients.roamers[queued.client_id].late[number_of(queued.delivery.publication)] = None
         self._complete(adoption, now_ns)
 
-    def adopt_will(self, client_id: str, will: Will, now_ns: int, left_ns: int, of_copy: bool = False) -> None:
+    def adopt_will(self, client_id: str, will: Will, now_ns: int, left_ns: int, of_node: str = "") -> None:
         """The will of a connection that ended with its node, or came with its session."""
         made = self.clients.facts[int(will.payload)].will
         assert made is not None, "wills are of connections"
@@ -458,7 +458,7 @@ class RoamingNode(MqttNode):
             if self.moving_from in made.of_copy:
                 del made.of_copy[self.moving_from]
                 made.of_copy[self] = None
-        self._adopt_will(client_id, will, now_ns, left_ns, of_copy)
+        self._adopt_will(client_id, will, now_ns, left_ns, of_node)
 
     def session_ended(self, session: ClientSession, now_ns: int) -> None:
         """Q6: QoS 2 of a group that has begun goes to no other member [MQTT-4.8.2-5]."""

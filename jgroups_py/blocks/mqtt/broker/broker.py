@@ -129,7 +129,7 @@ class Broker:
         self._overdue: Deadline | None = None            # while something waits
         self._paused: dict[int, dict[ClientSession | str, None]] = {}       # connection -> why it is not read
         self._blocking: dict[ClientSession, Deadline] = {}                  # full -> until when publishers wait
-        self._adopted_wills: dict[str, Will] = {}                           # client id -> its will, of a copy
+        self._adopted_wills: dict[str, tuple[str, Will]] = {}     # client id -> (node, will) of a copy of its session
         self._claims: dict[str, ClaimedConnect] = {}                        # client id -> its CONNECT
         self._claiming: dict[int, ClaimedConnect] = {}                      # by connection
         self._replaced = ""                              # client id whose CONNECT is being accepted
@@ -315,11 +315,11 @@ class Broker:
             if filter not in session.subscriptions:
                 self.router.subscribe(session, filter, granted)
 
-    def adopt_will(self, client_id: str, will: Will, now_ns: int, left_ns: int, of_copy: bool = False) -> None:
+    def adopt_will(self, client_id: str, will: Will, now_ns: int, left_ns: int, of_node: str = "") -> None:
         """The will of a connection that has ended at another node: publish it at once, or when its delay is over.
-        left_ns: of that. of_copy: `withdraw_adopted_will` may take it back. Meanwhile it waits in the session, which
-        `adopt` has begun. One can wait there: of two, of parts of a split group, the one that is due first comes now
-        (seed 65078)."""
+        left_ns: of that. of_node: it is of a copy of a session of that node; `withdraw_adopted_will` may take it back.
+        Meanwhile it waits in the session, which `adopt` has begun. One can wait there: of two, of parts of a split
+        group, the one that is due first comes now (seed 65078)."""
         session = self.sessions.get(client_id)
         if session is not None and session.will is not None and session.will_due is not None and left_ns > 0 and (
                 session.will_due.at_ns <= now_ns + left_ns):
@@ -334,19 +334,26 @@ class Broker:
         made = session
         session.will = will
         self._adopted_wills.pop(client_id, None)
-        if of_copy:
-            self._adopted_wills[client_id] = will
+        if of_node:
+            self._adopted_wills[client_id] = of_node, will
         session.will_due = self.deadlines.set(now_ns + left_ns, lambda now_ns: self._publish_will(made, now_ns))
 
     def withdraw_adopted_will(self, client_id: str) -> None:
-        """The session comes from another node, with the will that waits there, if there is one: that of a copy counts
-        no more (seed 40007)."""
-        session, will = self.sessions.get(client_id), self._adopted_wills.pop(client_id, None)
+        """The node that had the session is back, or sends it with the will that waits there, if there is one: that of a
+        copy counts no more (seed 40007)."""
+        session, (_, will) = self.sessions.get(client_id), self._adopted_wills.pop(client_id, ("", None))
         if session is not None and will is not None and session.will is will:
             session.will = None
             if session.will_due is not None:
                 session.will_due.cancel()
             session.will_due = None
+            if session.journal is not None:
+                session.journal.connection(session.expiry_s, session.connection is not None, None)
+
+    def withdraw_adopted_wills(self, node: str) -> None:
+        """The same for all that came of copies of this node's sessions, which still has them."""
+        for client_id in [client_id for client_id, (name, _) in self._adopted_wills.items() if name == node]:
+            self.withdraw_adopted_will(client_id)
 
     def forget_session(self, client_id: str) -> None:
         """It is at another node now, with all that it had."""

@@ -346,8 +346,8 @@ class SessionCopies:
 
     def _others_are_void(self, client_id: str, kept: KeptSession) -> None:
         """The copies have all of a session: those of former owners are not needed any more, unless something of what
-        those have is still to come (seed 944824)."""
-        if self.kept.get(client_id) is not kept:
+        those have is still to come (seed 944824), or a former owner has the session again."""
+        if self.kept.get(client_id) is not kept or self._host.session_node(client_id) != self._host.name:
             return
         if self._host.is_on_its_way(client_id):
             self._to_void[client_id] = kept

@@ -185,9 +185,11 @@ class Orphans:
                     del node.missing[peer]
 
     def peer_came(self, name: str, is_same_life: bool) -> None:
-        """A peer is back. In the same life it still has its sessions: what is not adopted yet stays there."""
+        """A peer is back. In the same life it still has its sessions: what is not adopted yet stays there, and the wills
+        of its clients are its own. They may have come back since, which their copies here do not show (seed 952747)."""
         if is_same_life:
             self.ended.pop(name, None)
+            self._host.broker.withdraw_adopted_wills(name)
 
     def is_awaited(self, client_id: str, name: str) -> bool:
         """Whether a session of a node that has ended may come yet: another node has a copy, or it is not known yet."""
@@ -407,7 +409,7 @@ class Orphans:
                 will, copy.will = copy.will, None
                 delay_ns = (will.properties.will_delay_interval or 0) * SECOND
                 self._host.broker.adopt_will(
-                    client_id, will, now_ns, left_ns=delay_ns - copy.away_ns(now_ns), of_copy=True)
+                    client_id, will, now_ns, left_ns=delay_ns - copy.away_ns(now_ns), of_node=name)
             if not copy.expiry_s:
                 self._copies.here.pop(client_id, None)
         lasting = {client_id: found for client_id, found in sessions.items() if found[1].expiry_s}

@@ -214,16 +214,21 @@ def test_of_two_wills_that_come_from_other_nodes_one_waits_and_the_other_comes_a
     assert watcher.payloads() == [b"8"]
 
 
-@pytest.mark.parametrize("of_copy", [False, True])
-def test_only_the_will_of_a_copy_is_withdrawn(of_copy):
+@pytest.mark.parametrize("of_node", ["", "other", "the one that is back"])
+@pytest.mark.parametrize("is_back", [False, True])
+def test_only_the_will_of_a_copy_is_withdrawn(of_node, is_back):
     bench = Bench()
     watcher = bench.client("w")
     watcher.subscribe("will", 2)
     bench.broker.adopt("a", 100, [], bench.now_ns)
-    bench.broker.adopt_will("a", Will("will", b"gone", 1), bench.now_ns, left_ns=SECOND, of_copy=of_copy)
-    bench.broker.withdraw_adopted_will("a")
+    bench.broker.adopt_will("a", Will("will", b"gone", 1), bench.now_ns, left_ns=SECOND, of_node=of_node)
+    if is_back:
+        bench.broker.withdraw_adopted_wills("the one that is back")
+    else:
+        bench.broker.withdraw_adopted_will("a")              # its session comes from elsewhere
     bench.wait(2)
-    assert watcher.payloads() == [b"gone"] * (not of_copy)
+    is_withdrawn = of_node == "the one that is back" if is_back else of_node
+    assert watcher.payloads() == [b"gone"] * (not is_withdrawn)
 
 
 @BOTH

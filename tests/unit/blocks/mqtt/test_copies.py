@@ -314,6 +314,28 @@ def test_the_will_in_a_copy_counts_no_more_once_the_session_comes_from_its_own_n
     assert watcher.payloads() == []
 
 
+def test_an_old_will_in_a_copy_counts_no_more_once_its_node_is_back():
+    """A, cut off, has it from B, where the client has not been since; B has the session from C meanwhile, to which A
+    hands over the older one (mqtt 952747)."""
+    w = world("ABC", copies=2)
+    watcher = w.client("B", "watcher")
+    watcher.subscribe("will", 1)
+    w.client("B", "me", clean_start=False, session_expiry_interval=1_000,
+             will=Will("will", b"gone", 1, properties=Properties(will_delay_interval=20)))
+    w.run(0.5)
+    w.split("A", "BC")
+    w.run(2)
+    assert "me" in w.nodes["A"].broker.sessions
+    assert Roaming(w.nodes["C"], "me", Client.DEFAULT).go(w, "C").session_present
+    w.crash("C")
+    w.run(3)
+    assert "me" in w.nodes["B"].broker.sessions
+    w.heal()
+    w.run(25)
+    assert sessions(w, "me") == ["B", "C"]               # that of C is as it ended
+    assert watcher.payloads() == []
+
+
 @pytest.mark.parametrize("returns", [False, True])
 def test_a_will_that_waits_moves_with_its_session(returns):
     """Two parts of a split group have adopted the session, each with the will, and meet before its delay is over."""
@@ -739,6 +761,35 @@ def test_a_session_that_its_node_takes_back_is_not_handed_over():
     assert sessions(w, "me") == ["A"]
     assert client.go(w, keeper, wait=3).session_present
     assert client.payloads() == numbered(0, 3)
+
+
+@pytest.mark.parametrize("ends", ["at once", "when it has copied the session again"])
+def test_a_session_that_its_node_takes_back_is_in_copies_though_another_one_was_begun(ends):
+    """Its node could not be reached for longer than `handover_s`; the session that was begun elsewhere then is in
+    copies, and does not take the place of those of the former one (mqtt 944824)."""
+    w = world("ABC")
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "A", 3)
+    keeper = keeper_of(w)
+    other, = set("BC") - {keeper}
+    hold_back(w, other, "A", 6)
+    hold_back(w, "A", other, 7)
+    assert not client.go(w, other, wait=5.5).session_present
+    client.disconnect()
+    w.run(0.6)
+    assert w.nodes["A"].federation.handovers.leaving
+    if ends == "at once":
+        hold_back(w, "A", keeper, 30)
+    assert client.go(w, "A").session_present
+    assert client.payloads() == numbered(0, 3)
+    client.disconnect()
+    w.run(5)
+    assert sessions(w, "me") == ["A"], "the one that was begun elsewhere has come here"
+    w.crash("A")
+    w.run(3)
+    client.number = 0
+    assert client.go(w, keeper, wait=3).session_present
 
 
 def test_what_a_node_that_ends_had_of_a_session_that_was_on_its_way_to_it_comes_from_its_copies():
