@@ -134,7 +134,6 @@ class SessionCopies:
         self._building: dict[tuple[str, str], SessionCopy] = {}      # (client id, owner) -> what has come of a whole
         self._voided: dict[str, str] = {}                # client id -> the node that has, see void_came
         self._dirty: dict[str, KeptSession] = {}
-        self._to_void: dict[str, KeptSession] = {}       # whose other copies are needed while more of it comes
         self._left: list[LeftSession] = []
         self._waits: list[Callable[[], None]] = []       # for the next turn
         self._under_way: deque[Barrier] = deque()
@@ -350,15 +349,9 @@ class SessionCopies:
         if self.kept.get(client_id) is not kept or self._host.session_node(client_id) != self._host.name:
             return
         if self._host.is_on_its_way(client_id):
-            self._to_void[client_id] = kept
+            kept.is_clean = False                        # with its next changes
         else:
             self._void(client_id, OTHERS)
-
-    def _void_what_has_come(self) -> None:
-        for client_id, kept in list(self._to_void.items()):
-            if self.kept.get(client_id) is not kept or not self._host.is_on_its_way(client_id):
-                del self._to_void[client_id]
-                self._others_are_void(client_id, kept)
 
     def _send(self, name: str, parts: list[CopyPart], barrier: Barrier) -> None:
         bodies, size = [bytearray(number_bytes(self._number - 1))], 0
@@ -382,7 +375,6 @@ class SessionCopies:
     def look(self, timeout_ns: int, now_ns: int) -> None:
         """Nobody waits longer than this."""
         self._clear_passed()
-        self._void_what_has_come()
         while self._under_way and now_ns - self._under_way[0].at_ns >= timeout_ns:
             self._host.counters.add("copies_late")
             self._under_way[0].give_up()

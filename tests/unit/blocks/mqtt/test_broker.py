@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from jgroups_py.blocks.mqtt.broker.journal import SessionJournal
 from jgroups_py.blocks.mqtt.broker.options import AckWhen, WhenFull
 from jgroups_py.blocks.mqtt.broker.outputs import MoreToSend, SendAcks, SendPacket, SendPublish
 from jgroups_py.blocks.mqtt.broker.ports import Forwarding, NoFederation
@@ -222,12 +223,15 @@ def test_only_the_will_of_a_copy_is_withdrawn(of_node, is_back):
     watcher.subscribe("will", 2)
     bench.broker.adopt("a", 100, [], bench.now_ns)
     bench.broker.adopt_will("a", Will("will", b"gone", 1), bench.now_ns, left_ns=SECOND, of_node=of_node)
+    changes: list[None] = []
+    bench.broker.sessions["a"].journal = SessionJournal(list, lambda: changes.append(None))
     if is_back:
         bench.broker.withdraw_adopted_wills("the one that is back")
     else:
         bench.broker.withdraw_adopted_will("a")              # its session comes from elsewhere
     bench.wait(2)
     is_withdrawn = of_node == "the one that is back" if is_back else of_node
+    assert changes, "its copies are told that it is withdrawn, or published"
     assert watcher.payloads() == [b"gone"] * (not is_withdrawn)
 
 

@@ -21,7 +21,8 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     Subscription,
     Will,
 )
-from jgroups_py.blocks.mqtt.federation.copy_bytes import read_delivery, wanted_body
+from jgroups_py.blocks.mqtt.federation.copies import OTHERS
+from jgroups_py.blocks.mqtt.federation.copy_bytes import read_delivery, text_body, wanted_body
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved, SessionOffer
 from jgroups_py.blocks.mqtt.federation.tables import SessionOwner, key_of
 from jgroups_py.blocks.mqtt.federation.wire import EventKind, InterestTree, TableExchange
@@ -767,6 +768,26 @@ def test_a_session_that_its_node_takes_back_is_not_handed_over():
 def test_a_session_that_its_node_takes_back_is_in_copies_though_another_one_was_begun(ends):
     """Its node could not be reached for longer than `handover_s`; the session that was begun elsewhere then is in
     copies, and does not take the place of those of the former one (mqtt 944824)."""
+    w, client, keeper, other = begun_anew()
+    assert w.nodes["A"].federation.handovers.leaving
+    if ends == "at once":
+        hold_back(w, "A", keeper, 30)
+    assert client.go(w, "A").session_present
+    assert client.payloads() == numbered(0, 3)
+    client.disconnect()
+    w.run(5)
+    assert sessions(w, "me") == ["A"], "the one that was begun elsewhere has come here"
+    if ends != "at once":
+        assert copies(w) == {keeper: ["A"]}, "nobody needs those of the other one"
+    w.crash("A")
+    w.run(3)
+    client.number = 0
+    assert client.go(w, keeper, wait=3).session_present
+
+
+def begun_anew() -> tuple[FederationWorld, Roaming, str, str]:
+    """A session at A, where the client's CONNECT at another node has just become known, which has begun another session
+    meanwhile. Returns the world, the client, the node with the copy of A's session, and the other one."""
     w = world("ABC")
     client = subscribed(w, "A")
     client.disconnect()
@@ -778,18 +799,36 @@ def test_a_session_that_its_node_takes_back_is_in_copies_though_another_one_was_
     assert not client.go(w, other, wait=5.5).session_present
     client.disconnect()
     w.run(0.6)
+    return w, client, keeper, other
+
+
+def copies(w: FederationWorld) -> dict[str, list[str]]:
+    """Node -> of whose sessions it has copies."""
+    return {name: list(node.federation.copies.here["me"]) for name, node in w.nodes.items()
+            if node.is_live and "me" in node.federation.copies.here}
+
+
+@pytest.mark.parametrize("how", ["as its client is back", "as the other one ends"])
+def test_a_session_that_stays_is_copied_again_though_its_copies_were_declared_void(how):
+    """By the node that has begun another one: after so long that nothing came any more, or in an earlier version."""
+    w, client, keeper, other = begun_anew()
+    w.nodes[other].federation.send_event(keeper, EventKind.COPIES_VOID, text_body("me", OTHERS))
+    w.nodes[other].settle()
+    w.run(0.01)
+    assert "A" not in copies(w).get(keeper, [])
     assert w.nodes["A"].federation.handovers.leaving
-    if ends == "at once":
-        hold_back(w, "A", keeper, 30)
-    assert client.go(w, "A").session_present
-    assert client.payloads() == numbered(0, 3)
-    client.disconnect()
+    if how == "as the other one ends":
+        w.crash(other)
+    else:
+        assert client.go(w, "A").session_present
+        client.disconnect()
     w.run(5)
-    assert sessions(w, "me") == ["A"], "the one that was begun elsewhere has come here"
+    assert copies(w) == {keeper: ["A"]}
     w.crash("A")
     w.run(3)
     client.number = 0
     assert client.go(w, keeper, wait=3).session_present
+    assert client.payloads() == numbered(0, 3)
 
 
 def test_what_a_node_that_ends_had_of_a_session_that_was_on_its_way_to_it_comes_from_its_copies():
