@@ -137,7 +137,7 @@ FOUND = (
     ("mqtt", 943481, "Q10: the same"),
     ("mqtt", 942871, "Q10: (checker) a session was begun anew for a client that had gone on; the former was lost"),
     ("mqtt", 944824, "Q10: a session that its node took back had no copies: another one, begun anew, had voided them"),
-    ("mqtt", 950283, "Q9: an old will, in a copy of a node that was cut off, was handed over to that node, and published"),
+    ("mqtt", 950283, "Q9: an old will in a copy was handed over to the node that it was of, and published"),
     ("mqtt", 952747, "Q9: the same"),
     ("mqtt", 942929, "Q6: what was to move with a session was given to it as late, too"),
     ("mqtt", 60292, "Q10: a node that had waited in vain for a session told the next one that there is none"),

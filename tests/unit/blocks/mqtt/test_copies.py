@@ -775,7 +775,10 @@ def test_a_session_that_its_node_takes_back_is_in_copies_though_another_one_was_
     assert client.go(w, "A").session_present
     assert client.payloads() == numbered(0, 3)
     client.disconnect()
-    w.run(5)
+    w.run(1)
+    assert "me" in w.nodes[other].broker.sessions, "it is on its way to A, and changes"
+    w.client(other, "late publisher").publish("other", b"x", 1)
+    w.run(4)
     assert sessions(w, "me") == ["A"], "the one that was begun elsewhere has come here"
     if ends != "at once":
         assert copies(w) == {keeper: ["A"]}, "nobody needs those of the other one"
@@ -796,7 +799,9 @@ def begun_anew() -> tuple[FederationWorld, Roaming, str, str]:
     other, = set("BC") - {keeper}
     hold_back(w, other, "A", 6)
     hold_back(w, "A", other, 7)
-    assert not client.go(w, other, wait=5.5).session_present
+    assert not client.go(w, other, wait=5.4).session_present
+    client.send(SubscribePacket(9, (Subscription("other", 1),)))
+    w.run(0.1)
     client.disconnect()
     w.run(0.6)
     return w, client, keeper, other
@@ -808,7 +813,23 @@ def copies(w: FederationWorld) -> dict[str, list[str]]:
             if node.is_live and "me" in node.federation.copies.here}
 
 
-@pytest.mark.parametrize("how", ["as its client is back", "as the other one ends"])
+def test_copies_of_a_session_of_which_nothing_comes_any_more_are_declared_void():
+    w = world("ABC")
+    client = subscribed(w, "A")
+    client.disconnect()
+    keeper = keeper_of(w)
+    other, = set("BC") - {keeper}
+    for source, dest in ((other, "A"), ("A", other)):
+        hold_back(w, source, dest, 100)
+    assert not client.go(w, other, wait=10).session_present
+    assert "A" in copies(w)[keeper]
+    client.disconnect()
+    w.run(50)
+    assert client.go(w, other, wait=8).session_present
+    assert "A" not in copies(w).get(keeper, [])
+
+
+@pytest.mark.parametrize("how", ["as its client is back", "as the other one ends", "as both"])
 def test_a_session_that_stays_is_copied_again_though_its_copies_were_declared_void(how):
     """By the node that has begun another one: after so long that nothing came any more, or in an earlier version."""
     w, client, keeper, other = begun_anew()
@@ -817,11 +838,11 @@ def test_a_session_that_stays_is_copied_again_though_its_copies_were_declared_vo
     w.run(0.01)
     assert "A" not in copies(w).get(keeper, [])
     assert w.nodes["A"].federation.handovers.leaving
-    if how == "as the other one ends":
-        w.crash(other)
-    else:
-        assert client.go(w, "A").session_present
+    if how != "as the other one ends":
+        assert client.go(w, "A", wait=0.1).session_present
         client.disconnect()
+    if how != "as its client is back":
+        w.crash(other)
     w.run(5)
     assert copies(w) == {keeper: ["A"]}
     w.crash("A")
