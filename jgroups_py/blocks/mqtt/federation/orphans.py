@@ -185,8 +185,8 @@ class Orphans:
                     del node.missing[peer]
 
     def peer_came(self, name: str, is_same_life: bool) -> None:
-        """A peer is back. In the same life it still has its sessions: what is not adopted yet stays there, and so do the
-        wills of its clients. They may have come back since, which their copies here do not show (seed 952747)."""
+        """A peer is back. In the same life it still has its sessions: what is not adopted yet stays there, and so do
+        the wills of its clients. They may have come back since, which their copies here do not show (seed 952747)."""
         if is_same_life:
             self.ended.pop(name, None)
             self._host.broker.withdraw_adopted_wills(name)
