@@ -135,7 +135,7 @@ FOUND = (
     ("mqtt", 941324, "Q1: what came late for a session on its way was acknowledged before that was there"),
     ("mqtt", 941351, "Q10: what a new process published was taken for what its former one had late, and came twice"),
     ("mqtt", 943481, "Q10: the same"),
-    ("mqtt", 942871, "Q10: (checker) a session was begun anew for a client that had gone on; the former was lost"),
+    ("mqtt", 942871, "Q10: a session was begun anew for a client that had gone on, and never learned of it"),
     ("mqtt", 944824, "Q10: a session that its node took back had no copies: another one, begun anew, had voided them"),
     ("mqtt", 950283, "Q9: an old will in a copy was handed over to the node that it was of, and published"),
     ("mqtt", 952747, "Q9: the same"),

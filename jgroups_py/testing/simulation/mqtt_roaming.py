@@ -41,7 +41,6 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     Will,
 )
 from jgroups_py.blocks.mqtt.federation.copy_bytes import SessionCopy, read_delivery
-from jgroups_py.blocks.mqtt.federation.handover import ArrivingSession
 from jgroups_py.blocks.mqtt.federation.orphans import Adoption, EndedNode
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved
@@ -372,8 +371,6 @@ class RoamingNode(MqttNode):
         self.core._forget = self.peer_forgotten          # type: ignore[method-assign]
         self._send_onward = self.core.send_onward
         self.core.send_onward = self.send_onward         # type: ignore[method-assign]
-        self._proceed = self.core.handovers._proceed
-        self.core.handovers._proceed = self.proceeded    # type: ignore[method-assign]
         self._new_ones = self.core.handovers._new_ones
         self.core.handovers._new_ones = self.joined_behind   # type: ignore[method-assign]
         self._came_late, self._held_came = self.core.handovers.came_late, self.core.handovers.held_came
@@ -592,17 +589,6 @@ class RoamingNode(MqttNode):
         """The same of one that would have come by a node that is away."""
         self.clients.roamers[client_id].late[number_of(publication)] = None
         self._held_came(client_id, source, publication, now_ns)
-
-    def proceeded(self, client_id: str, arriving: ArrivingSession, now_ns: int) -> None:
-        """CONNECT is answered. Who has not got its session within `handover_s` begins another one, also if its client
-        has gone on by then and never learns of it: the former one may have been on its way to a node that has ended,
-        which nobody had seen in this time (seed 942871)."""
-        client = self.clients.roamers[client_id]
-        if arriving.waits and arriving.parts and client_id not in self.broker.sessions and client.at is not self:
-            self.run.counts["sessions begun anew behind their client"] += 1
-            client.epoch += 1
-            client.group_epoch += 1
-        self._proceed(client_id, arriving, now_ns)
 
     def joined_behind(self, session: ClientSession, moved: list[QueuedDelivery]) -> list[Delivery]:
         """A session comes into one that is in use, without QoS 2 that was begun."""

@@ -272,9 +272,11 @@ class Broker:
         claim = self._claims.pop(client_id, None)
         if claim is None:
             return
-        connection = claim.connection
+        connection, is_new = claim.connection, client_id not in self.sessions
         del self._claiming[connection.number]
         self._accept(connection, claim.connect, client_id, now_ns)
+        if is_new and not claim.packets:
+            self.sessions[client_id].unheard_ns = now_ns
         self.received(connection.number, claim.packets, now_ns)
 
     def refuse_claimed(self, client_id: str, now_ns: int) -> None:
@@ -595,6 +597,7 @@ class Broker:
         session = connection.session
         if session is None:
             return
+        is_unheard = session.is_unheard
         session.detach(now_ns)
         self._unblock(session, now_ns)
         self.router.online_changed(session)
@@ -608,7 +611,7 @@ class Broker:
                     now_ns + delay_s * SECOND, lambda now_ns: self._publish_will(session, now_ns))
             else:
                 self._publish_will(session, now_ns)
-        if not session.expiry_s:
+        if not session.expiry_s or is_unheard:           # its client is to learn that there is none (mqtt 942871)
             self._end_session(session, now_ns)
         else:
             self._federation.detached(session, now_ns)

@@ -334,7 +334,7 @@ class ClientSession:
 
     __slots__ = ("_options", "_outbox", "client_id", "connection", "ends", "expiry_s", "had_client", "in_flight",
                  "is_stalled", "is_untouched", "journal", "last_id", "late", "queue", "queue_bytes", "recorded", "seen",
-                 "subscriptions", "username", "will", "will_due")
+                 "subscriptions", "unheard_ns", "username", "will", "will_due")
 
     def __init__(self, client_id: str, options: BrokerOptions, outbox: Outbox) -> None:
         self.client_id = client_id
@@ -356,6 +356,7 @@ class ClientSession:
         self.journal: SessionJournal | None = None       # if other nodes have copies of it
         self.had_client = False                          # a client has connected to it here
         self.is_untouched = False                        # made of a copy, and no client has connected since
+        self.unheard_ns: int | None = None               # when it was begun in place of one that did not come in time
         self._options = options
         self._outbox = outbox
 
@@ -369,6 +370,14 @@ class ClientSession:
         connection.repeat = dict.fromkeys(self.in_flight)
         connection.in_flight = 0
         self.pump(now_ns)
+
+    @property
+    def is_unheard(self) -> bool:
+        """It was begun in place of one that did not come in time, and its client may not have got CONNACK: nothing has
+        come from it since."""
+        return self.unheard_ns is not None and self.connection is not None and (
+            self.connection.last_ns == self.unheard_ns
+            and not (self.subscriptions or self.queue or self.in_flight or self.recorded))
 
     def detach(self, now_ns: int) -> None:
         """The connection is no more. What is in flight stays so."""

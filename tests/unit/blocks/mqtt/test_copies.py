@@ -813,6 +813,26 @@ def copies(w: FederationWorld) -> dict[str, list[str]]:
             if node.is_live and "me" in node.federation.copies.here}
 
 
+def test_a_session_that_was_begun_anew_and_not_used_takes_no_copies_of_the_former_one_with_it():
+    """Its client may not have got CONNACK; the former node ends, and is found to have ended, only then."""
+    w = world("ABC")
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "A", 3)
+    keeper = keeper_of(w)
+    other, = set("BC") - {keeper}
+    for source, dest in ((other, "A"), ("A", other)):
+        hold_back(w, source, dest, 100)
+    assert not client.go(w, other, wait=5.5).session_present
+    client.cut()
+    w.run(0.5)
+    assert copies(w) == {keeper: ["A"]}
+    w.crash("A")
+    w.run(3)
+    assert client.go(w, other, wait=3).session_present
+    assert client.payloads() == numbered(0, 3)
+
+
 def test_copies_of_a_session_of_which_nothing_comes_any_more_are_declared_void():
     w = world("ABC")
     client = subscribed(w, "A")

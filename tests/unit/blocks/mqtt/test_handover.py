@@ -11,6 +11,7 @@ from jgroups_py.blocks.mqtt.broker.session import LateMessages, LateSource
 from jgroups_py.blocks.mqtt.codec.packets import (
     ConnAckPacket,
     ConnectPacket,
+    PingReqPacket,
     Properties,
     PubAckPacket,
     PublishPacket,
@@ -228,6 +229,32 @@ def test_an_owner_that_does_not_answer_is_not_waited_for(fault):
         world.run(5)
         assert sessions(world, "sub") == ["B"]
         assert client.closed is None
+
+
+@pytest.mark.parametrize("how", ["the network connection ends", "the client connects elsewhere", "both"])
+@pytest.mark.parametrize("word", ["nothing", "a ping", "early packets"])
+def test_a_client_that_may_not_have_got_connack_learns_later_that_its_session_is_lost(how, word):
+    """It had to wait for `handover_s`, its session did not come, and another one was begun. If nothing has come from
+    it since, it may have gone before CONNACK, and takes that one for the former (mqtt 942871)."""
+    world = FederationWorld("ABC", handover_s=2.0)
+    client = roaming(world, "A")
+    client.subscribe("t", qos=1)
+    world.run(0.2)
+    world.detect_ns = 100 * SECOND
+    world.crash("A")
+    assert client.go(world, "B", 0.0) is None
+    if word == "early packets":
+        client.send(PingReqPacket())
+    world.run(3)
+    assert not client.answer(ConnAckPacket).session_present
+    if word == "a ping":
+        client.send(PingReqPacket())
+    if how != "the client connects elsewhere":
+        client.cut()
+        assert ("sub" in world.nodes["B"].broker.sessions) is (word != "nothing")
+    home = "B" if how == "the network connection ends" else "C"
+    assert client.go(world, home, 5.0).session_present is (word != "nothing")
+    assert sessions(world, "sub") == ["A", home]         # that of A is as it ended
 
 
 def test_two_halves_keep_one_each_and_the_later_one_stays():
