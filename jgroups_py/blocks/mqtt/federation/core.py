@@ -627,6 +627,7 @@ class FederationCore:
         self._look_ns = now_ns + self._retry_ns // LOOKS_PER_RETRY
         for peer in list(self.peers.values()):
             self._look_at(peer, now_ns)
+        self.parked.look(now_ns)
         self.handovers.look(now_ns)
         if self.copies.is_on:
             self.copies.look(round(self.broker.options.ack_timeout_s * SECOND), now_ns)

@@ -115,6 +115,11 @@ class GroupMembers:
             return None
         return ForwardedMessage(item.publication, tuple(left), item.shared_only, item.is_moved)
 
+    def is_served(self, target: Target) -> bool:
+        """Whether there is a member here, or at a node that is up."""
+        members = self._host.interest_of_peers.tree.members(f"$share/{target[0]}/{target[1]}")
+        return self.here(target) is not None or any(self._host.peers[name].is_up for name in members)
+
     def _choose_up(self, target: Target, here: GroupChoice | None) -> str | None:
         """As `choose`, of nodes that are up; None: there is none."""
         winner = self.choose(target, here)

@@ -465,11 +465,14 @@ class Handovers:
             return                                           # its own word comes when it does, unless it has ended
         session = broker.take_connection(client_id, now_ns)
         if session is None or owner.clean:
+            last_id = 0
             if session is not None:
+                # The client may have been here since, as clean start was not known here: it may have QoS 2 of these.
+                last_id = session.last_id
                 broker.end_session(client_id, now_ns)
-            if not was_here:
-                return
-            self._host.send_event(owner.node, EventKind.MOVED, SessionMoved(client_id, owner.claim, False).encode())
+            if was_here or last_id:
+                moved = SessionMoved(client_id, owner.claim, False, last_id=last_id)
+                self._host.send_event(owner.node, EventKind.MOVED, moved.encode())
             return
         asked = dict.fromkeys(self._host.names_up())
         self.leaving[client_id] = LeavingSession(
@@ -727,9 +730,11 @@ class Handovers:
     def _moved(self, name: str, moved: SessionMoved, now_ns: int) -> None:
         client_id = moved.client_id
         arriving, part = self.arriving.get(client_id), (moved.claim, name)
+        session = self._host.broker.sessions.get(client_id)
+        if session is not None and not moved.is_found:
+            session.pass_ids(moved.last_id)              # of one that a clean start has ended (seed 953282)
         if arriving is None or part not in arriving.parts:
             return
-        session = self._host.broker.sessions.get(client_id)
         if not moved.is_found:
             if moved.is_redirected and arriving.is_copy and len(arriving.parts) == 1:
                 # What is here is at the former node too, which keeps it or sends it on.

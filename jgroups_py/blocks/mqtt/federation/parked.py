@@ -2,7 +2,8 @@
 
 A peer that comes is unknown until its filters have come, and each message is kept for it until then. One that is a new
 process has lost its sessions; their subscribers may come back soon, so what the filters of its former life would have
-got is parked, in order, until they are set again, or for `keep_peer_s`.
+got is parked, in order, until they are set again, or for `keep_peer_s`. What is for a shared subscription goes to a
+member elsewhere as soon as there is one.
 """
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from jgroups_py.blocks.mqtt.federation.interest import InterestOfPeers
 from jgroups_py.blocks.mqtt.federation.options import FederationOptions
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
 from jgroups_py.blocks.mqtt.federation.stream import PeerEvent, message_event
-from jgroups_py.blocks.mqtt.federation.wire import ForwardedMessage
+from jgroups_py.blocks.mqtt.federation.wire import ForwardedMessage, Target
 from jgroups_py.model.counters import Counters
 
 
@@ -54,6 +55,7 @@ class ParkedMessages:
     def __init__(self, host: ParkedMessagesHost) -> None:
         self.unknown: dict[str, FederationPeer] = {}
         self.remembered: SubscriptionTree[str, None] = SubscriptionTree(1_000)
+        self._targets: dict[Target, None] = {}           # those of what is parked, and some of before
         self._host = host
 
     def published(self, publication: Publication, wanting: Collection[str], token: int, now_ns: int) -> None:
@@ -178,6 +180,7 @@ class ParkedMessages:
             token, event.token = event.token, 0
             self._host.settle(token)
         self._host.counters.add("parked")
+        self._targets.update(dict.fromkeys(event.item.targets))
         peer.parked.append(event)
         peer.parked_bytes += event.size
         while peer.parked and peer.size > self._host.options.queue_bytes:
@@ -201,6 +204,26 @@ class ParkedMessages:
             else:
                 peer.parked.append(rest)
                 peer.parked_bytes += rest.size
+
+    def look(self, now_ns: int) -> None:
+        """What is parked for shared subscriptions goes to members elsewhere that have come since (seed 953473)."""
+        if not any(self._host.groups.is_served(target) for target in self._targets):
+            return
+        self._targets.clear()
+        for peer in self._host.peers.values():
+            events, peer.parked = peer.parked, type(peer.parked)()
+            peer.parked_bytes = 0
+            for event in events:
+                assert event.item is not None, "messages are parked"
+                left = self._host.groups.reroute(event.item, now_ns)
+                if left is None:
+                    peer.stream.give_up([event], "rerouted")
+                    continue
+                if left is not event.item:
+                    event = message_event(left, now_ns)
+                self._targets.update(dict.fromkeys(left.targets))
+                peer.parked.append(event)
+                peer.parked_bytes += event.size
 
     def clear_remembered(self, peer: FederationPeer) -> None:
         for filter in peer.remembered:

@@ -221,6 +221,38 @@ def test_what_is_kept_for_a_restarted_peer_comes_in_order_though_a_shared_subscr
     assert not node.federation.peers["B"].parked
 
 
+@pytest.mark.parametrize("also_plain", [False, True])
+def test_what_is_kept_for_a_restarted_peer_goes_to_a_member_elsewhere_that_comes(also_plain):
+    """The other member was in another part of the group when the peer restarted."""
+    world = FederationWorld("ABC")
+    world.client("B", "member").subscribe("$share/g/t", qos=1)
+    if also_plain:
+        world.client("B", "sub").subscribe("t", qos=1)
+    elsewhere, publisher = world.client("C", "elsewhere"), world.client("A", "pub")
+    elsewhere.subscribe("$share/g/t", qos=1)
+    world.run(0.2)
+    world.split("AB", "C")
+    world.run(1)
+    world.crash("B")
+    publisher.publish("t", b"for the group", qos=1)
+    world.start("B")
+    world.run(1)
+    node = world.nodes["A"]
+    assert node.federation.peers["B"].parked
+    world.heal()
+    world.run(3)
+    assert elsewhere.payloads() == [b"for the group"]
+    assert bool(node.federation.peers["B"].parked) is also_plain
+    node.ledgers_add_up()
+    subscriber, member = world.client("B", "sub"), world.client("B", "member")
+    subscriber.subscribe("t", qos=1)
+    member.subscribe("$share/g/t", qos=1)
+    world.run(1)
+    assert subscriber.payloads() == [b"for the group"] * also_plain
+    assert not member.payloads(), "it came once in the group"
+    assert not elsewhere.payloads()
+
+
 def test_what_nobody_comes_back_for_is_dropped_and_counted():
     world = FederationWorld("AB", keep_peer_s=5.0)
     world.client("B", "sub").subscribe("t")

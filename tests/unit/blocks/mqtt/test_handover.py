@@ -201,6 +201,29 @@ def test_a_clean_start_elsewhere_ends_the_session():
     assert not world.nodes["A"].federation.own.filters
 
 
+def test_packet_ids_of_a_session_that_a_clean_start_has_ended_late_are_not_given_again():
+    """A did not know of it when the client came back, and has sent it QoS 2 since (mqtt 953282)."""
+    world = FederationWorld("AB")
+    client = roaming(world, "A")
+    client.subscribe("t", qos=2)
+    world.run(0.1)
+    hold_back(world, "B", "A", 3)
+    assert not client.go(world, "B", clean_start=True).session_present
+    client.subscribe("t", qos=2)
+    assert client.go(world, "A").session_present, "it does not know better"
+    client.acks = False
+    publisher = world.client("A", "publisher")
+    for payload in (b"1", b"2", b"3"):
+        publisher.publish("t", payload, 2)
+    begun = {each.packet_id for each in client.messages}
+    assert len(begun) == 3
+    world.run(4)
+    assert client.go(world, "B").session_present
+    world.client("B", "other publisher").publish("t", b"next", 2)
+    assert client.messages[-1].payload == b"next"
+    assert client.messages[-1].packet_id not in begun, "the client takes it for a repetition"
+
+
 def test_packets_that_come_before_connack_wait():
     world = FederationWorld("AB")
     client = roaming(world, "A")
@@ -255,6 +278,14 @@ def test_a_client_that_may_not_have_got_connack_learns_later_that_its_session_is
     home = "B" if how == "the network connection ends" else "C"
     assert client.go(world, home, 5.0).session_present is (word != "nothing")
     assert sessions(world, "sub") == ["A", home]         # that of A is as it ended
+
+
+def test_an_empty_session_that_has_come_is_kept_though_its_client_goes_at_once():
+    world = FederationWorld("AB")
+    client = roaming(world, "A")
+    for _ in range(2):
+        assert client.go(world, "B").session_present
+        client.cut()
 
 
 def test_two_halves_keep_one_each_and_the_later_one_stays():
