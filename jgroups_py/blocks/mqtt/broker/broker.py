@@ -11,7 +11,7 @@ cited by their numbers in version 5; design/mqtt.md has the decisions where it l
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -366,7 +366,11 @@ class Broker:
         alone, so they go to other members."""
         session = self.sessions[client_id]
         self._take_out(session)
-        self.router.move([each for each in session.queue if each.group], now_ns)
+        self.move([each for each in session.queue if each.group], now_ns)
+
+    def move(self, deliveries: Iterable[Delivery], now_ns: int) -> None:
+        """Give what a session that is not here any more was to get of shared subscriptions to other members."""
+        self.router.move(deliveries, now_ns)
         self._settle(now_ns)
 
     def end_session(self, client_id: str, now_ns: int) -> None:

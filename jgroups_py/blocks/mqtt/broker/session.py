@@ -223,9 +223,13 @@ class LateMessages:
         """The same of a publication."""
         return self.note(publication.origin, publication.number)
 
+    def is_of(self, claim: int) -> bool:
+        """Whether what was sent on for a CONNECT is for this session."""
+        return claim == self.claim or any(claim == source.claim for source in self.sources.values())
+
     def takes(self, claim: int, publication: Publication, group: str) -> bool:
         """Whether a message that was sent on for a CONNECT is for this session, and has not come another way."""
-        if claim != self.claim and all(claim != source.claim for source in self.sources.values()):
+        if not self.is_of(claim):
             return False
         if group:
             return self.note_of_group(publication.origin, publication.number, group)

@@ -652,8 +652,11 @@ class Handovers:
         if session is None and owner is not None and owner.node in self._host.names_up():
             onward = attrs.evolve(queued, claim=owner.claim)             # where the session has gone meanwhile
             self._host.send_onward(owner.node, EventKind.QUEUED, onward.encode(now_ns))
-        elif session is None or session.late is None or queued.packet_id:
-            self._host.counters.add("dropped_handover")
+        elif session is None or session.late is None or queued.packet_id or not session.late.is_of(queued.claim):
+            if group and not queued.packet_id:           # that session has ended since: to another member (seed 957625)
+                self._host.broker.move((queued.delivery,), now_ns)
+            else:
+                self._host.counters.add("dropped_handover")
         elif session.late.takes(queued.claim, publication, group):
             self._host.counters.add("late_messages")
             session.deliver_late(queued.delivery, now_ns)

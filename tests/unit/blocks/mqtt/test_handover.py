@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.blocks.mqtt.broker.publication import Publication
-from jgroups_py.blocks.mqtt.broker.session import LateMessages, LateSource
+from jgroups_py.blocks.mqtt.broker.session import Delivery, LateMessages, LateSource
 from jgroups_py.blocks.mqtt.codec.packets import (
     ConnAckPacket,
     ConnectPacket,
@@ -23,6 +23,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
 )
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
 from jgroups_py.blocks.mqtt.federation.interest import GroupTurns
+from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery
 from tests.unit.blocks.mqtt.clients import SECOND, Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
 
@@ -465,6 +466,31 @@ def test_a_shared_message_that_comes_late_to_the_former_node_goes_to_the_session
     world.run(12)
     assert client.payloads() == [b"late"]
     assert not any(world.sent(name, "dropped_no_member") for name in "ABD")
+
+
+@pytest.mark.parametrize("then", ["clean start", "clean start, and a split", "end"])
+def test_a_shared_message_that_comes_late_for_a_session_that_has_ended_goes_to_another_member(then):
+    """The late one of D goes by A to B, where a clean start has ended the session since (mqtt 957625)."""
+    world, client, publisher = roaming_subscriber("ABCD", "$share/g/t", 1, publisher="D")
+    hold_back(world, "D", "A", 9)
+    publisher.publish("t", b"late", qos=1)
+    client.go(world, "B", 0.0)                           # its claim is on its way to A
+    hold_back(world, "B", "A", 12)                       # and does not know that B has a member
+    world.run(6)
+    assert client.answer(ConnAckPacket).session_present
+    client.go(world, "B", 0.1, clean_start=True)
+    if then == "end":
+        client.disconnect(session_expiry_interval=0)
+    elif then != "clean start":
+        world.split("ABC", "D")                          # so more may come late for the new session, of another move
+        world.run(1)
+        client.go(world, "C")
+        world.heal()
+    other = world.client("B", "other")
+    other.subscribe("$share/g/t", qos=1)
+    world.run(12)
+    assert other.payloads() == [b"late"]
+    assert client.payloads() == []
 
 
 def test_a_shared_message_for_a_member_that_is_no_more_comes_back_to_a_member_of_its_own_node():
@@ -956,6 +982,23 @@ def test_what_comes_late_is_taken_once_and_for_this_session_alone() -> None:
     publication.origin = 8
     assert not late.takes(5, publication, ""), "it cannot be late"
     assert late.takes(5, publication, "$share/g/t"), "another node may have given it on"
+
+
+@pytest.mark.parametrize(("claim", "packet_id", "goes_to"), [(5, 0, "the session"), (4, 0, "other"), (4, 3, "")])
+def test_a_shared_message_that_comes_late_for_another_session_of_its_client_goes_to_another_member(
+    claim: int, packet_id: int, goes_to: str,
+) -> None:
+    """One that had a packet id was begun at the former node, so it may have arrived."""
+    world = FederationWorld("AB")
+    client, other = roaming(world, "B"), world.client("B", "other")
+    other.subscribe("$share/g/t", qos=1)
+    node = world.nodes["B"]
+    node.broker.sessions["sub"].late = LateMessages(9, {"A": LateSource(5, 1, 100 * SECOND, {})})
+    delivery = Delivery(Publication("t", b"late", 1), 1, False, group="$share/g/t")
+    node.federation.handovers.came_late("A", QueuedDelivery("sub", claim, packet_id, delivery), world.now_ns)
+    node.settle()
+    assert (client.payloads(), other.payloads()) == ([b"late"] * (goes_to == "the session"),
+                                                     [b"late"] * (goes_to == "other"))
 
 
 def test_what_comes_late_for_a_session_on_its_way_is_acknowledged_and_taken_when_that_is_there() -> None:
