@@ -361,8 +361,8 @@ class RoamingNode(MqttNode):
         self.late_came: dict[tuple[str, tuple[int, int]], None] = {}     # (client id, publication) from former nodes
         self.copies_late_ns: list[int] = []              # when it gave up waiting for copies
         self.onward_late_ns: list[int] = []              # and for nodes that sessions have moved to
-        self._look_at_onwards = self.core._look_at_onwards
-        self.core._look_at_onwards = self.look_at_onwards    # type: ignore[method-assign]
+        self._look_at_onwards = self.core.held_acks.look
+        self.core.held_acks.look = self.look_at_onwards  # type: ignore[method-assign]
         self._look_at_copies = self.core.copies.look
         self.core.copies.look = self.look_at_copies      # type: ignore[method-assign]
         self.begun: dict[int, None] = {}                 # messages for groups under way to peers that have ended

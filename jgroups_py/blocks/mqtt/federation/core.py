@@ -6,6 +6,7 @@
     site_rules.py what may cross between them
     copies.py     copies of sessions                orphans.py sessions of nodes that have ended
     late_asks.py  what comes late for sessions, and would come by a node that is away
+    held_acks.py  when the events of peers are acknowledged
     group_members.py  who serves a shared subscription  parked.py  what is kept for peers that come anew
 
 A publish of a client goes once to each node with a match, by the stream of that node; interest goes to all nodes when a
@@ -29,6 +30,7 @@ from jgroups_py.blocks.mqtt.federation.broker_tables import BrokerTables, SendTo
 from jgroups_py.blocks.mqtt.federation.copies import SessionCopies
 from jgroups_py.blocks.mqtt.federation.group_members import GroupMembers
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
+from jgroups_py.blocks.mqtt.federation.held_acks import HeldAcks
 from jgroups_py.blocks.mqtt.federation.interest import (
     InterestOfPeers,
     OwnInterest,
@@ -40,7 +42,7 @@ from jgroups_py.blocks.mqtt.federation.message_record import MessageRecord
 from jgroups_py.blocks.mqtt.federation.options import COUNTERS, FederationOptions, federation_counters
 from jgroups_py.blocks.mqtt.federation.orphans import Orphans
 from jgroups_py.blocks.mqtt.federation.parked import ParkedMessages
-from jgroups_py.blocks.mqtt.federation.peer import FederationPeer, HeldPeerAck
+from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
 from jgroups_py.blocks.mqtt.federation.sites import SendToSites, Sites
 from jgroups_py.blocks.mqtt.federation.stream import (
     OnwardEvent,
@@ -115,16 +117,6 @@ class _LastForwarding:
     wanting: PlainMatches
 
 
-@attrs.define(eq=False)
-class _Onward:
-    """An acknowledgement to a peer that waits until another peer has what was sent on to it."""
-
-    peer: FederationPeer
-    held: HeldPeerAck
-    at_ns: int
-    is_given_up: bool = False
-
-
 class FederationCore:
     """See the module. wall_offset_ns: the wall clock less `now_ns`; rng: ids, and which peer tables are compared with.
 
@@ -152,6 +144,7 @@ class FederationCore:
         self.copies = SessionCopies(self, options.session_copies)
         self.orphans = Orphans(self, self.copies, self.handovers, options.adopt_s)
         self.late_asks = LateAsks(self, self.handovers)
+        self.held_acks = HeldAcks(self, self.copies, self.handovers)
         self.sites = Sites(self, now_ns)
         self.groups = GroupMembers(self)
         self.parked = ParkedMessages(self)
@@ -169,10 +162,6 @@ class FederationCore:
         self.shares_tokens = True                        # messages may have the same token, see ports.Forwarding
         self._topics = KnownTopics()
         self._queue_bytes = options.queue_bytes
-        self._onward = 0                                 # the token of what is sent on now; 0: nothing is
-        self._carries_out = False                        # events of a peer, which are acknowledged afterwards
-        self._onwards: dict[int, _Onward] = {}
-        self._arrivals: dict[str, list[int]] = {}        # client id -> tokens: see hold_for_arrival
         self._last_token = 0
         self._released: list[int] = []
         self._outputs: list[SendToPeer] = []
@@ -513,6 +502,14 @@ class FederationCore:
         """One of those that a token waits for is done."""
         self._settle(token)
 
+    def made(self, token: int) -> int:
+        """No more is added to what a token waits for: the token, or 0 if it waits for nothing."""
+        self._tokens[token] -= 1
+        if self._tokens[token]:
+            return token
+        del self._tokens[token]
+        return 0
+
     def from_site(self, publication: Publication, source: Any, shared_only: bool, now_ns: int) -> None:
         """A message of another site, to plain subscribers here."""
         if self.record is not None and (not shared_only
@@ -531,10 +528,7 @@ class FederationCore:
             token = self._new_token()
             item = ForwardedMessage(publication, (target,), shared_only=True)
             self.send_message(self.peers[winner], message_event(item, now_ns), token)
-            self._tokens[token] -= 1
-            if self._tokens[token]:
-                return token
-            del self._tokens[token]
+            return self.made(token)
         elif here is not None:
             self.broker.deliver(publication, (target,), now_ns, shared_only=True)
         else:
@@ -632,8 +626,7 @@ class FederationCore:
         if self.copies.is_on:
             self.copies.look(round(self.broker.options.ack_timeout_s * SECOND), now_ns)
             self.orphans.look(now_ns)
-        if self._onwards:
-            self._look_at_onwards(now_ns)
+        self.held_acks.look(now_ns)
         self.sites.tick(now_ns)
         if now_ns >= self._digest_ns:
             self._digest_ns = now_ns + round(self.options.digest_s * SECOND)
@@ -648,8 +641,7 @@ class FederationCore:
         self._is_stirred = False
         if self.handovers.leaving:
             self.handovers.look(now_ns)
-        if self._arrivals:
-            self._look_at_arrivals()
+        self.held_acks.look_at_arrivals()
         if self.interest_of_peers.changed:
             self.sites.touched(self.interest_of_peers.changed)
             self.interest_of_peers.changed.clear()
@@ -675,7 +667,7 @@ class FederationCore:
             for token in released:
                 if self.sites.settled(token):
                     self._stir()
-                elif self._came_onward(token):
+                elif self.held_acks.came(token):
                     continue
                 elif not self.copies.settled(token):
                     self.release(token, now_ns)
@@ -1070,12 +1062,11 @@ class FederationCore:
     def _on_events(self, peer: FederationPeer, frame: PeerEvents, now_ns: int) -> None:
         events = self._new_events(peer, frame, now_ns)
         if events is not None:
-            self._carries_out = True
+            self.held_acks.begin()
             try:
                 self._carry_out(peer, events, frame.events, now_ns)
             finally:
-                self._carries_out = False
-            self._hold_ack(peer, now_ns)
+                self.held_acks.finish(peer, now_ns)
 
     def _carry_out(
         self, peer: FederationPeer, events: list[tuple[int, int, int]], data: bytes, now_ns: int,
@@ -1108,7 +1099,7 @@ class FederationCore:
                         if targets:
                             deliver(publication, targets, now_ns, True)
                     if targets and self.handovers.arriving:
-                        self._hold_for_arriving(publication)
+                        self.held_acks.hold_for_members(publication)
                     if is_late and not shared_only and self.handovers.sent_late(peer.name, publication, now_ns):
                         is_wanted = True
                     if not is_wanted:
@@ -1125,83 +1116,17 @@ class FederationCore:
         if unwanted:
             self.counters.add("dropped_unwanted", unwanted)
 
-    def _hold_ack(self, peer: FederationPeer, now_ns: int) -> None:
-        """What has just been carried out is acknowledged once the copies of the sessions here have it, and so have the
-        nodes that sessions have moved to: its publishers wait for that."""
-        onward, self._onward = self._onward, 0
-        if onward:
-            self._tokens[onward] -= 1                    # what it was given at its making
-            if not self._tokens[onward]:
-                del self._tokens[onward]
-                onward = 0
-        is_dirty = self.copies.is_dirty
-        if is_dirty or onward or peer.held_acks:
-            held = peer.hold_ack(is_dirty + (onward > 0))
-            if is_dirty:
-                self.copies.wait(lambda: self._ack_freed(peer, held))
-            if onward:
-                self._onwards[onward] = _Onward(peer, held, now_ns)
-
-    def _ack_freed(self, peer: FederationPeer, held: HeldPeerAck) -> None:
-        held.waits -= 1
-        peer.owes_ack = True
-        self._stir()
-
     def send_onward(self, name: str, kind: int, body: bytes) -> None:
         """Put into a peer's stream what belongs to a session that has moved there. The events that are carried out now
         are acknowledged once the peer has it, which it says when the copies of its sessions do."""
         peer = self.peers.get(name)
-        token = 0
-        if peer is not None and peer.is_up and self._carries_out:
-            token = self._onward = self._onward or self._new_token()
+        token = self.held_acks.onward_token() if peer is not None and peer.is_up else 0
         if not self.send_event(name, kind, body, token, is_onward=True):
             self.counters.add("dropped_handover")
 
-    def _hold_for_arriving(self, publication: Publication) -> None:
-        """A message of a shared subscription that a session on its way here has got is nowhere else, and there are no
-        copies of that session yet: it is acknowledged when all of it is here, and in its copies."""
-        for client_id, arriving in self.handovers.arriving.items():
-            session = self.broker.sessions.get(client_id)
-            if arriving.is_copy and session is not None and session.queue:
-                last = session.queue[-1]
-                if last.group and last.publication is publication:
-                    self.hold_for_arrival(client_id)
-
     def hold_for_arrival(self, client_id: str) -> None:
         """What has just come is acknowledged when a session is here that is on its way."""
-        if self._carries_out:
-            self._onward = self._onward or self._new_token()
-            self._tokens[self._onward] += 1
-            self._arrivals.setdefault(client_id, []).append(self._onward)
-
-    def _look_at_arrivals(self) -> None:
-        for client_id, tokens in list(self._arrivals.items()):
-            if not self.handovers.is_incomplete(client_id):
-                del self._arrivals[client_id]
-                for token in tokens:
-                    self._after_copies(token)
-
-    def _after_copies(self, token: int) -> None:
-        if not self.copies.wait(lambda: self._settle(token)):
-            self._settle(token)
-
-    def _came_onward(self, token: int) -> bool:
-        """A peer has what was sent on; whether the token is of that."""
-        found = self._onwards.pop(token, None)
-        if found is not None and not found.is_given_up:
-            self._ack_freed(found.peer, found.held)
-        return found is not None
-
-    def _look_at_onwards(self, now_ns: int) -> None:
-        """No acknowledgement waits longer than `ack_timeout_s` for what was sent on."""
-        timeout_ns = round(self.broker.options.ack_timeout_s * SECOND)
-        for found in self._onwards.values():
-            if now_ns - found.at_ns < timeout_ns:
-                return                                   # they are in order
-            if not found.is_given_up:
-                found.is_given_up = True
-                self.counters.add("onward_late")
-                self._ack_freed(found.peer, found.held)
+        self.held_acks.hold_for_arrival(client_id)
 
     def _on_fence(self, peer: FederationPeer, frame: RouteFence, now_ns: int) -> None:
         self.handovers.fence_came(peer.name, frame)

@@ -100,7 +100,7 @@ def test_a_peer_that_answers_slowly_is_waited_for():
     world.run(2.0)
     assert not publisher.has(PubAckPacket)
     assert not world.sent("A", "silences")
-    core._ack_freed(core.peers["A"], held)
+    core.held_acks.free(core.peers["A"], held)
     world.nodes["B"].settle()
     world.run(0.1)
     assert publisher.has(PubAckPacket)
