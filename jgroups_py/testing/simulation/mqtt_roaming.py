@@ -41,7 +41,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     Will,
 )
 from jgroups_py.blocks.mqtt.federation.copy_bytes import SessionCopy, read_delivery
-from jgroups_py.blocks.mqtt.federation.orphans import Adoption, EndedNode
+from jgroups_py.blocks.mqtt.federation.orphans import LIVE, Adoption, EndedNode
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved
 from jgroups_py.blocks.mqtt.federation.wire import EventKind
@@ -423,11 +423,14 @@ class RoamingNode(MqttNode):
 
     def decided(self, node: EndedNode, now_ns: int) -> None:
         """Who adopts what is decided by what was told within `adopt_s` (seed 65865). Q10: the node with the best copy
-        of a session adopts it, also if its client does not come back: what is published from then on waits for it."""
+        of a session adopts it, also if its client does not come back: what is published from then on waits for it. One
+        that was on its way to that node may have gone to the next process of its name meanwhile (seed 960840)."""
         self.unheard[node.name] = dict(node.missing)
         self._decide(node, now_ns)
         for client_id, rank in node.told[self.channel.name].items():
-            owner = self.core.handovers.owner_of(client_id)
+            owner, next_life = self.core.handovers.owner_of(client_id), self.clients.homes[node.name]
+            if rank == LIVE and self.clients.is_live(next_life) and client_id in next_life.broker.sessions:
+                continue
             if (rank.is_owners and owner is not None and owner.node == node.name
                     and node.best(client_id) == self.channel.name and client_id not in self.broker.sessions):
                 raise self.found("Q10", f"{client_id} was at {node.name}, which has ended; {self.channel.name} has the "
