@@ -175,7 +175,8 @@ class SessionCopies:
     def rewritten(self, session: ClientSession, now_ns: int) -> None:
         """A session has got what it had elsewhere, or stays here though another node was to get it, which may have
         declared its copies void: the copies get all of it, and take the place of those that the other node had."""
-        self.keep(session, now_ns)
+        if session.expiry_s or session.will is not None:
+            self.keep(session, now_ns)
         if session.journal is not None:
             self.kept[session.client_id].is_clean = False
             session.journal.changed_wholly()

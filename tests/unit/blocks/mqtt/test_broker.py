@@ -1150,14 +1150,15 @@ def test_retained_messages_that_were_not_sent_wait_for_the_session():
     assert [each.topic for each in client.messages] == [f"t/{number}" for number in range(20)]
 
 
-@pytest.mark.parametrize(("elsewhere", "used"), [((57, 10), 58), ((3,), 4), ((65_535,), 1)])
-def test_a_session_that_is_joined_with_another_one_gives_packet_ids_behind_those_of_both(elsewhere, used):
+@pytest.mark.parametrize(("own", "elsewhere", "used"), [
+    (3, (57, 10), 58), (3, (3,), 4), (65_530, (65_535,), 1), (40_000, (0,), 40_001)])
+def test_a_session_that_is_joined_with_another_one_gives_packet_ids_behind_those_of_both(own, elsewhere, used):
     """Its client may have QoS 2 of either: another message under such an id is a repetition to it [MQTT-4.3.3-10]."""
     bench = Bench()
     client = bench.client("a", clean_start=False, session_expiry_interval=100)
     client.subscribe("t", 2)
     client.cut()
-    bench.broker.sessions["a"].last_id = 65_530 if used == 1 else 3
+    bench.broker.sessions["a"].last_id = own
     for last_id in elsewhere:
         bench.broker.adopt("a", 100, [], bench.now_ns, last_id=last_id)
     bench.client("p").publish("t", b"new", 2)
