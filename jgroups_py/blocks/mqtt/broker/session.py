@@ -538,8 +538,8 @@ class ClientSession:
 
     def pass_ids(self, last_id: int) -> None:
         """Another session of the client has given packet ids up to this one, which it may have QoS 2 of: those of this
-        session go on behind them, unless they have passed them already. Ids begin again behind the largest one. 0: it has
-        given none."""
+        session go on behind them, unless they have passed them already. Ids begin again behind the largest one. 0: none
+        was given."""
         if last_id and (last_id - self.last_id) % MAX_PACKET_ID <= MAX_PACKET_ID // 2:
             self.last_id = last_id
 
