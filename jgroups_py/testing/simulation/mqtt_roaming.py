@@ -460,12 +460,12 @@ class RoamingNode(MqttNode):
                 made.of_copy[self] = None
         self._adopt_will(client_id, will, now_ns, left_ns, of_node)
 
-    def session_ended(self, session: ClientSession, now_ns: int) -> None:
+    def session_ended(self, session: ClientSession, now_ns: int, is_heard: bool = True) -> None:
         """Q6: QoS 2 of a group that has begun goes to no other member [MQTT-4.8.2-5]."""
         for each in session.in_flight.values():
             if each.group and each.qos == 2:
                 self.clients.begun_ended[each.group, number_of(each.publication)] = None
-        self._end_session(session, now_ns)
+        self._end_session(session, now_ns, is_heard)
 
     def forget_copy(self, client_id: str, now_ns: int) -> None:
         """The session stays where it was, and what came here for it is due there, by the publisher (seed 65380)."""

@@ -615,7 +615,9 @@ class Broker:
                     now_ns + delay_s * SECOND, lambda now_ns: self._publish_will(session, now_ns))
             else:
                 self._publish_will(session, now_ns)
-        if not session.expiry_s or is_unheard:           # its client is to learn that there is none (mqtt 942871)
+        if is_unheard:                                   # its client is to learn that there is none (mqtt 942871)
+            self._end_session(session, now_ns, is_heard=False)
+        elif not session.expiry_s:
             self._end_session(session, now_ns)
         else:
             self._federation.detached(session, now_ns)
@@ -626,11 +628,13 @@ class Broker:
         self.counters.add("expired_sessions")
         self._end_session(session, now_ns)
 
-    def _end_session(self, session: ClientSession, now_ns: int) -> None:
+    def _end_session(self, session: ClientSession, now_ns: int, is_heard: bool = True) -> None:
         """Its subscriptions and messages go; a will that waits for its delay comes now (3.1.3.2.2)."""
         self._take_out(session)
-        if session.client_id != self._replaced:
+        if session.client_id != self._replaced and is_heard:
             self._federation.ended(session.client_id, now_ns)
+        elif session.client_id != self._replaced:
+            self._federation.dropped(session.client_id)
         self.router.move(session.end(), now_ns)
         self._publish_will(session, now_ns)
 

@@ -111,6 +111,11 @@ class Federation(Protocol):
         """A session is no more."""
         ...
 
+    def dropped(self, client_id: str) -> None:
+        """A session is no more that was begun in place of one that did not come in time, and that its client need not
+        know of: that one may be elsewhere."""
+        ...
+
     def routed(self, token: int) -> int:
         """A message of QoS 1 or 2 is in the sessions here. token: what `publish` returned. Returns the token that its
         acknowledgement waits for: the same one, or if that is 0 perhaps a new one."""
@@ -165,4 +170,7 @@ class NoFederation(NoCopies):
         return False
 
     def ended(self, client_id: str, now_ns: int) -> None:
+        pass
+
+    def dropped(self, client_id: str) -> None:
         pass

@@ -305,8 +305,12 @@ class FederationCore:
         self._stir()
         owner = self.handovers.owner_of(client_id)
         self.handovers.ended(client_id, now_ns)
-        is_last = not self.handovers.is_on_its_way(client_id)
-        self.copies.ended(client_id, is_owner=is_last and (owner is None or owner.node == self.name))
+        self.copies.ended(client_id, is_owner=owner is None or owner.node == self.name)
+
+    def dropped(self, client_id: str) -> None:
+        """See ports.Federation."""
+        self._stir()
+        self.copies.ended(client_id, is_owner=False)
 
     def routed(self, token: int) -> int:
         """See ports.Federation."""

@@ -154,13 +154,15 @@ class ArrivingPart:
 class ArrivingSession:
     """A session that comes from another node. waits: whether a CONNECT waits for it; parts: (the claim under which it
     may come, the node that sends it) -> what has come so far; is_copy: there was no session here before, and the former
-    node still has all of it; then: the node that it goes on to afterwards."""
+    node still has all of it; then: the node that it goes on to afterwards; by_client: its client has connected here
+    for it."""
 
     until_ns: int
     waits: bool
     parts: dict[tuple[int, str], ArrivingPart] = attrs.field(factory=dict)
     is_copy: bool = False
     then: SessionOwner | None = None
+    by_client: bool = False
 
     @property
     def is_all_away(self) -> bool:
@@ -220,6 +222,7 @@ class Handovers:
         if under_way is None:
             under_way = self.arriving[client_id] = ArrivingSession(0, True)
         under_way.until_ns, under_way.waits, under_way.then = now_ns + self._patience_ns, True, None
+        under_way.by_client = True
         if has_source and before is not None:
             claim = self._claim
             under_way.parts[claim, before.node] = ArrivingPart()
@@ -751,7 +754,10 @@ class Handovers:
         if session is not None:
             self._host.counters.add("sessions_in")
             self._host.broker.withdraw_adopted_will(client_id)
-            if moved.will is not None and not session.had_client:        # it waits as if it had always been here
+            has_another = session.will_due is not None and not arriving.by_client
+            if moved.will is not None and (not session.had_client or has_another):
+                # It waits as if it had always been here. If one waits here too, both are of parts of a split group, and
+                # it is not known which connection was the later one (seed 970400).
                 self._host.broker.adopt_will(client_id, moved.will, now_ns, left_ns=moved.will_ns)
             found = arriving.parts[part]
             self._join(session, moved, found.queued, found.late, now_ns)

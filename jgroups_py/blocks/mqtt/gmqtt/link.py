@@ -215,6 +215,9 @@ class GmqttLink(NoCopies):
     def ended(self, client_id: str, now_ns: int) -> None:
         """See ports.Federation."""
 
+    def dropped(self, client_id: str) -> None:
+        """See ports.Federation."""
+
     def _choose(
         self, matches: Matches[str, None], groups: Sequence[GroupChoice],
     ) -> tuple[dict[str, None], dict[Target, None]]:

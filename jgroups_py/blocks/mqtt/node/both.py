@@ -96,6 +96,10 @@ class GroupAndGmqtt:
         """See ports.Federation."""
         self.core.ended(client_id, now_ns)
 
+    def dropped(self, client_id: str) -> None:
+        """See ports.Federation."""
+        self.core.dropped(client_id)
+
     def routed(self, token: int) -> int:
         """See ports.Federation."""
         of_copies = self.core.routed(0)

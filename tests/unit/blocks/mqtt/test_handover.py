@@ -20,6 +20,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     ReasonCode,
     SubscribePacket,
     Subscription,
+    Will,
 )
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
 from jgroups_py.blocks.mqtt.federation.interest import GroupTurns
@@ -279,6 +280,70 @@ def test_a_client_that_may_not_have_got_connack_learns_later_that_its_session_is
     home = "B" if how == "the network connection ends" else "C"
     assert client.go(world, home, 5.0).session_present is (word != "nothing")
     assert sessions(world, "sub") == ["A", home]         # that of A is as it ended
+
+
+def test_a_session_that_ends_unheard_takes_no_owner_with_it():
+    """The client has another one in another part of the group, which would never be told that that is the one (mqtt
+    972641)."""
+    world = FederationWorld("ABC", handover_s=2.0)
+    client = roaming(world, "A")
+    world.split("A", "BC")
+    assert not client.go(world, "B", 3.0).session_present
+    unheard = client.number
+    world.split("A", "B", "C")
+    world.run(1)
+    assert not client.go(world, "C", 3.0).session_present
+    client.send(PingReqPacket())
+    world.nodes["B"].broker.lost(unheard, world.now_ns)
+    world.nodes["B"].settle()
+    assert sessions(world, "sub") == ["A", "C"]
+    world.heal()
+    world.run(5)
+    assert sessions(world, "sub") == ["C"]
+    assert [node.federation.session_node("sub") for node in world.nodes.values()] == ["C"] * 3
+
+
+def with_will(world: FederationWorld, name: str, payload: bytes, wait: float) -> Client:
+    """A client whose session and will last."""
+    client = Client(world.nodes[name], "me", Client.DEFAULT)
+    client.open()
+    client.send(ConnectPacket("me", client.version, False, will=Will("will", payload, 1, properties=Properties(
+        will_delay_interval=20)), properties=Properties(session_expiry_interval=1_000)))
+    world.run(wait)
+    assert client.has(ConnAckPacket)
+    return client
+
+
+def test_of_two_parts_of_a_split_group_the_wills_of_both_connections_come():
+    """Neither node knows which of them was the later one (mqtt 970400)."""
+    world = FederationWorld("ABC")
+    watcher = world.client("C", "watcher")
+    watcher.subscribe("will", qos=1)
+    world.split("A", "BC")
+    world.run(1)
+    clients = [with_will(world, name, name.encode(), 0.5) for name in "AB"]
+    for client in clients:
+        client.cut()
+    world.heal()
+    world.run(30)
+    assert len(sessions(world, "me")) == 1
+    assert sorted(watcher.payloads()) == [b"A", b"B"]
+
+
+def test_the_will_of_a_connection_before_does_not_come_behind_its_session():
+    """The client had to go on without its session, and has gone when that comes: with the will of its last connection
+    alone."""
+    world = FederationWorld("ABC", handover_s=2.0)
+    watcher = world.client("C", "watcher")
+    watcher.subscribe("will", qos=1)
+    with_will(world, "A", b"A", 0.5)
+    hold_back(world, "B", "A", 3)
+    client = with_will(world, "B", b"B", 2.5)
+    client.send(PingReqPacket())
+    client.cut()
+    world.run(30)
+    assert sessions(world, "me") == ["B"]
+    assert watcher.payloads() == [b"B"]
 
 
 def test_an_empty_session_that_has_come_is_kept_though_its_client_goes_at_once():
