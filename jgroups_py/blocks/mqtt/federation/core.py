@@ -292,8 +292,9 @@ class FederationCore:
 
     def move(self, publication: Publication, group: str, filter: str, now_ns: int) -> bool:
         """See ports.Federation."""
-        target = group, filter
-        return self.groups.give_on(ForwardedMessage(publication), target, self.groups.here(target), now_ns)
+        target, here = (group, filter), self.groups.here((group, filter))
+        return (self.groups.give_on(ForwardedMessage(publication), target, here, now_ns)
+                or (here is None and self.groups.give_back(publication, target, now_ns)))
 
     def connecting(self, client_id: str, clean_start: bool, now_ns: int) -> bool:
         """See ports.Federation."""

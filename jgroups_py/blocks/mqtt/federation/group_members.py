@@ -89,6 +89,14 @@ class GroupMembers:
         self._give_to(winner, item, target, now_ns)
         return True
 
+    def give_back(self, publication: Publication, target: Target, now_ns: int) -> bool:
+        """Give what a session had that has ended here back to the node where it was published, which may have a member
+        that is not known here yet (seed 983086). Returns whether that can be reached."""
+        name = self._published_at(publication)
+        if name:
+            self._give_to(name, ForwardedMessage(publication), target, now_ns)
+        return bool(name)
+
     def _give_to(self, name: str, item: ForwardedMessage, target: Target, now_ns: int) -> None:
         """Give a message to another node, for one shared subscription alone."""
         self._host.counters.add("rerouted")
@@ -161,10 +169,12 @@ class GroupMembers:
 
     def _chooser(self, peer: FederationPeer, item: ForwardedMessage) -> str:
         """The peer that does so; "" if it is not known, or away."""
-        if not item.is_moved:
-            return peer.name
+        return self._published_at(item.publication) if item.is_moved else peer.name
+
+    def _published_at(self, publication: Publication) -> str:
+        """The peer where a message was published; "" if it is not known, or away."""
         for name, known in self._host.interest_of_peers.peers.items():
-            if known.incarnation == item.publication.origin and self._host.peers[name].is_up:
+            if known.incarnation == publication.origin and self._host.peers[name].is_up:
                 return name
         return ""
 

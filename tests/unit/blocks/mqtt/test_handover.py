@@ -533,6 +533,27 @@ def test_a_shared_message_that_comes_late_to_the_former_node_goes_to_the_session
     assert not any(world.sent(name, "dropped_no_member") for name in "ABD")
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_a_session_had_that_has_ended_goes_back_to_where_it_was_published(is_there):
+    """B does not know yet that there is a member at A (mqtt 983086)."""
+    world = FederationWorld("AB")
+    former = roaming(world, "B")
+    former.subscribe("$share/g/t", qos=1)
+    world.run(0.1)
+    former.cut()
+    world.client("A", "pub").publish("t", b"once", qos=1)
+    world.run(0.1)
+    hold_back(world, "A", "B", 2)
+    member = world.client("A", "member")
+    if is_there:
+        member.subscribe("$share/g/t", qos=1)
+    former.go(world, "B", 0.1, clean_start=True)
+    world.run(5)
+    assert member.payloads() == [b"once"] * is_there
+    assert sum(world.sent(name, "dropped_no_member") + world.nodes[name].broker.counters["dropped_no_member"]
+               for name in "AB") == 1 - is_there, "and comes to an end if there is none"
+
+
 @pytest.mark.parametrize("then", ["clean start", "clean start, and a split", "end"])
 def test_a_shared_message_that_comes_late_for_a_session_that_has_ended_goes_to_another_member(then):
     """The late one of D goes by A to B, where a clean start has ended the session since (mqtt 957625)."""
