@@ -146,6 +146,7 @@ FOUND = (
     ("mqtt", 972641, "Q10: a session that ended unheard took the owner of another one with it"),
     ("mqtt", 970400, "Q9: of two parts of a split group, the will that came with one session was dropped"),
     ("mqtt", 983086, "Q6: what an ended session had was dropped where a new member elsewhere was not known yet"),
+    ("mqtt", 990352, "Q1: (checker) what a session had taken with it was due again elsewhere"),
     ("mqtt", 942929, "Q6: what was to move with a session was given to it as late, too"),
     ("mqtt", 60292, "Q10: a node that had waited in vain for a session told the next one that there is none"),
     ("mqtt", 62061, "Q10: the same; the session came behind the new one then, and QoS 2 was in both"),

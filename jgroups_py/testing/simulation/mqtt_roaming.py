@@ -43,7 +43,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
 from jgroups_py.blocks.mqtt.federation.copy_bytes import SessionCopy, read_delivery
 from jgroups_py.blocks.mqtt.federation.orphans import LIVE, Adoption, EndedNode
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
-from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved
+from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved, SessionOffer
 from jgroups_py.blocks.mqtt.federation.wire import EventKind
 from jgroups_py.model.units import NS_PER_S, millis, seconds
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
@@ -336,7 +336,7 @@ class RoamingNode(MqttNode):
         super().__init__(channel, run)
         self.clients = run
         self.joined: dict[str, tuple[int, RoamingNode]] = {}     # client id -> when its session had come, from where
-        self.took: dict[tuple[int, int], None] = {}
+        self.took: dict[tuple[int, int], int] = {}
         self.told: dict[str, int] = {}                   # filter -> members, as the federation was told
         self.received_last = b""
         self._publish = self.broker.router.publish
@@ -359,6 +359,7 @@ class RoamingNode(MqttNode):
         self.broker.forget_copy = self.forget_copy       # type: ignore[method-assign]
         self.moving_from: RoamingNode | None = None      # while a session comes from there
         self.late_came: dict[tuple[str, tuple[int, int]], None] = {}     # (client id, publication) from former nodes
+        self.offered_ns: dict[str, int] = {}             # client id -> when its session began to come here last
         self.copies_late_ns: list[int] = []              # when it gave up waiting for copies
         self.onward_late_ns: list[int] = []              # and for nodes that sessions have moved to
         self._look_at_onwards = self.core.held_acks.look
@@ -468,10 +469,12 @@ class RoamingNode(MqttNode):
         self._end_session(session, now_ns, is_heard)
 
     def forget_copy(self, client_id: str, now_ns: int) -> None:
-        """The session stays where it was, and what came here for it is due there, by the publisher (seed 65380)."""
-        client = self.clients.roamers[client_id]
+        """The session stays where it was, and what came here for it is due there, by the publisher (seed 65380). Not
+        what had come here before, when it was here, and has gone there with it (seed 990352)."""
+        client, offered_ns = self.clients.roamers[client_id], self.offered_ns.get(client_id, 0)
         for fact in self.clients.facts.values():
-            if client.place is not None and fact.due.get((client_id, client.epoch)) is self:
+            if client.place is not None and fact.due.get((client_id, client.epoch)) is self and (
+                    self.took.get(fact.origin, offered_ns) >= offered_ns):
                 fact.due[client_id, client.epoch] = client.place
         self._forget_copy(client_id, now_ns)
 
@@ -547,7 +550,7 @@ class RoamingNode(MqttNode):
         number = number_of(publication)
         fact = self.clients.facts[number]
         if not shared_only:                              # else plain subscriptions had it, or never will (seed 100759)
-            self.took[publication.origin, publication.number] = None
+            self.took[publication.origin, publication.number] = now_ns
         if not shared_only and self.channel.name not in fact.wanted:
             raise self.found("Q5", f"{self.channel.name} got {number} about {fact.topic}, and {fact.node.channel.name} "
                                    "knew of no filter for it")
@@ -573,6 +576,8 @@ class RoamingNode(MqttNode):
                 client.moved_from(self.clients.homes[name], self)
                 client.came_behind(self.clients.homes[name], self, had_one=not arriving.is_copy)
                 self.moving_from = self.clients.homes[name]
+        elif kind == EventKind.OFFER:
+            self.offered_ns[SessionOffer.decode(body).client_id] = now_ns
         elif kind == EventKind.QUEUED:
             queued = QueuedDelivery.decode(body, now_ns)
             publication = queued.delivery.publication
