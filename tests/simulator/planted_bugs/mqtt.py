@@ -70,7 +70,7 @@ def none_of_them(self: FederationCore, *args: Any) -> list[Any]:
     return []
 
 
-def each_end_is_told(self: Broker, session: Any, now_ns: int) -> None:
+def each_end_is_told(self: Broker, session: Any, now_ns: int, is_heard: bool = True) -> None:
     self._take_out(session)
     self._federation.ended(session.client_id, now_ns)
     self.router.move(session.end(), now_ns)
