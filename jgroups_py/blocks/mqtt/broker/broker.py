@@ -615,10 +615,8 @@ class Broker:
                     now_ns + delay_s * SECOND, lambda now_ns: self._publish_will(session, now_ns))
             else:
                 self._publish_will(session, now_ns)
-        if is_unheard:                                   # its client is to learn that there is none (mqtt 942871)
-            self._end_session(session, now_ns, is_heard=False)
-        elif not session.expiry_s:
-            self._end_session(session, now_ns)
+        if is_unheard or not session.expiry_s:           # its client is to learn that there is none (mqtt 942871)
+            self._end_session(session, now_ns, is_heard=not is_unheard)
         else:
             self._federation.detached(session, now_ns)
             session.ends = self.deadlines.set(
@@ -631,10 +629,11 @@ class Broker:
     def _end_session(self, session: ClientSession, now_ns: int, is_heard: bool = True) -> None:
         """Its subscriptions and messages go; a will that waits for its delay comes now (3.1.3.2.2)."""
         self._take_out(session)
-        if session.client_id != self._replaced and is_heard:
-            self._federation.ended(session.client_id, now_ns)
-        elif session.client_id != self._replaced:
-            self._federation.dropped(session.client_id)
+        if session.client_id != self._replaced:
+            if is_heard:
+                self._federation.ended(session.client_id, now_ns)
+            else:
+                self._federation.dropped(session.client_id)
         self.router.move(session.end(), now_ns)
         self._publish_will(session, now_ns)
 

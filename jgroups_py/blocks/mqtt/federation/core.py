@@ -235,10 +235,7 @@ class FederationCore:
         in_site = (*here, *served, *((match.group, match.filter) for match in matches.shared))
         sites = self.sites.send(publication, in_site, token, now_ns)
         if token:
-            self._tokens[token] -= 1
-            if not self._tokens[token]:
-                del self._tokens[token]
-                token = 0
+            token = self.made(token)
         return Forwarding(token, frozenset(elsewhere), len(nodes) + sites)
 
     def _publish_plain(self, publication: Publication, wanting: PlainMatches, now_ns: int) -> Forwarding:
@@ -738,15 +735,11 @@ class FederationCore:
         queued, peer.stream.queued = list(peer.stream.queued), type(peer.stream.queued)()
         peer.stream.queued_bytes = 0
         for event in queued:
-            if event.item is not None and event.item.targets:
-                left = self.groups.reroute(event.item, now_ns)
-                if left is None:
-                    peer.stream.give_up([event], "rerouted")
-                    continue
-                if left is not event.item:
-                    token, event = event.token, message_event(left, now_ns)
-                    event.token = token
-            peer.stream.accept_again(event)
+            left = self.groups.reroute_event(event, now_ns)
+            if left is None:
+                peer.stream.give_up([event], "rerouted")
+            else:
+                peer.stream.accept_again(left)
 
     def _forget(self, peer: FederationPeer, now_ns: int) -> None:
         """It stayed away for too long."""

@@ -123,6 +123,19 @@ class GroupMembers:
             return None
         return ForwardedMessage(item.publication, tuple(left), item.shared_only, item.is_moved)
 
+    def reroute_event(self, event: PeerEvent, now_ns: int) -> PeerEvent | None:
+        """The same of an event of a stream, whose token what is left of it has."""
+        if event.item is None or not event.item.targets:
+            return event
+        left = self.reroute(event.item, now_ns)
+        if left is None:
+            return None
+        if left is event.item:
+            return event
+        rest = message_event(left, now_ns)
+        rest.token = event.token
+        return rest
+
     def is_served(self, target: Target) -> bool:
         """Whether there is a member here, or at a node that is up."""
         members = self._host.interest_of_peers.tree.members(f"$share/{target[0]}/{target[1]}")

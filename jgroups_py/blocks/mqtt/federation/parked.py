@@ -7,7 +7,7 @@ member elsewhere as soon as there is one.
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 import attrs
@@ -195,15 +195,9 @@ class ParkedMessages:
             if filter in peer.remembered:
                 del peer.remembered[filter]
                 self.remembered.unsubscribe(filter, peer.name)
-        events, peer.parked = peer.parked, type(peer.parked)()
-        peer.parked_bytes = 0
-        for event in events:
-            rest = self._send_wanted(peer, event, now_ns)
-            if rest is None:
-                self._host.counters.add("unparked")
-            else:
-                peer.parked.append(rest)
-                peer.parked_bytes += rest.size
+        sent = self._sift(peer, lambda event: self._send_wanted(peer, event, now_ns))
+        if sent:
+            self._host.counters.add("unparked", len(sent))
 
     def look(self, now_ns: int) -> None:
         """What is parked for shared subscriptions goes to members elsewhere that have come since (seed 953473)."""
@@ -211,19 +205,25 @@ class ParkedMessages:
             return
         self._targets.clear()
         for peer in self._host.peers.values():
-            events, peer.parked = peer.parked, type(peer.parked)()
-            peer.parked_bytes = 0
-            for event in events:
+            peer.stream.give_up(
+                self._sift(peer, lambda event: self._host.groups.reroute_event(event, now_ns)), "rerouted")
+            for event in peer.parked:
                 assert event.item is not None, "messages are parked"
-                left = self._host.groups.reroute(event.item, now_ns)
-                if left is None:
-                    peer.stream.give_up([event], "rerouted")
-                    continue
-                if left is not event.item:
-                    event = message_event(left, now_ns)
-                self._targets.update(dict.fromkeys(left.targets))
-                peer.parked.append(event)
-                peer.parked_bytes += event.size
+                self._targets.update(dict.fromkeys(event.item.targets))
+
+    def _sift(self, peer: FederationPeer, rest_of: Callable[[PeerEvent], PeerEvent | None]) -> list[PeerEvent]:
+        """What is left of each message stays parked. Returns those of which nothing is."""
+        events, peer.parked = peer.parked, type(peer.parked)()
+        peer.parked_bytes = 0
+        ended = []
+        for event in events:
+            rest = rest_of(event)
+            if rest is None:
+                ended.append(event)
+            else:
+                peer.parked.append(rest)
+                peer.parked_bytes += rest.size
+        return ended
 
     def clear_remembered(self, peer: FederationPeer) -> None:
         for filter in peer.remembered:

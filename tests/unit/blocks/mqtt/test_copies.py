@@ -117,6 +117,16 @@ def keeper_of(w: FederationWorld, name: str = "A") -> str:
     return next(iter(w.nodes[name].federation.where("me")["copies_at"]))
 
 
+def left_at_a(names: str = "ABC") -> tuple[FederationWorld, Roaming, str, list[str]]:
+    """Nodes, a client that has gone, whose session is at A with three messages, the node with its copy, the others."""
+    w = world(names)
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "A", 3)
+    keeper = keeper_of(w)
+    return w, client, keeper, [name for name in names[1:] if name != keeper]
+
+
 def test_acknowledgements_wait_for_the_copies_and_not_for_ever():
     w = world()
     client = subscribed(w, "A")
@@ -664,12 +674,7 @@ def test_a_session_is_found_at_a_node_that_has_not_said_yet_that_it_keeps_copies
 
 def test_a_session_is_not_asked_for_at_another_process_of_its_nodes_name():
     """The node with the copy waits for what a third one has, and the node of the session is back with nothing."""
-    w = world("ABCD")
-    client = subscribed(w, "A")
-    client.disconnect()
-    publish(w, "A", 3)
-    keeper = keeper_of(w)
-    other, third = (name for name in "BCD" if name != keeper)
+    w, client, keeper, (other, third) = left_at_a("ABCD")
     hold_back(w, third, keeper, 2.5)                     # which copies are there
     w.crash("A")
     w.run(0.7)
@@ -704,12 +709,7 @@ def test_a_session_that_has_stayed_at_its_node_is_found_at_the_one_that_had_clai
 @pytest.mark.parametrize("first_has_copy", [True, False])
 def test_a_session_is_found_though_the_node_between_has_waited_in_vain_for_its_own(first_has_copy):
     """It cannot say that there is none: that the session's node has ended is known only after `handover_s`."""
-    w = world("ABCD")
-    client = subscribed(w, "A")
-    client.disconnect()
-    publish(w, "A", 3)
-    keeper = keeper_of(w)
-    others = [name for name in "BCD" if name != keeper]
+    w, client, keeper, others = left_at_a("ABCD")
     first, second = (keeper, others[0]) if first_has_copy else others
     w.detect_ns = 6 * SECOND
     w.crash("A")
@@ -725,12 +725,7 @@ def test_a_session_is_found_though_the_node_between_has_waited_in_vain_for_its_o
 @pytest.mark.parametrize("ends", [False, True], ids=["it-answers-late", "it-ends-too"])
 def test_a_node_whose_answer_is_missing_may_have_the_copy(ends):
     """Which copies there are is decided after `adopt_s`; that there is none only all can tell, until `handover_s`."""
-    w = world("ABC")
-    client = subscribed(w, "A")
-    client.disconnect()
-    publish(w, "A", 3)
-    keeper = keeper_of(w)
-    home, = set("BC") - {keeper}
+    w, client, keeper, (home,) = left_at_a()
     hold_back(w, keeper, home, 3.5)
     w.crash("A")
     assert client.go(w, home, wait=3) is None
@@ -746,12 +741,7 @@ def test_a_node_whose_answer_is_missing_may_have_the_copy(ends):
 
 def test_a_session_that_its_node_takes_back_is_not_handed_over():
     """To the next process of the node that had claimed it, which does not want it."""
-    w = world("ABC")
-    client = subscribed(w, "A")
-    client.disconnect()
-    publish(w, "A", 3)
-    keeper = keeper_of(w)
-    claims, = set("BC") - {keeper}
+    w, client, keeper, (claims,) = left_at_a()
     handovers = w.nodes["A"].federation.handovers
     hold_back(w, keeper, "A", 0.5)                       # its fence
     client.go(w, claims, wait=0.1)
@@ -791,12 +781,7 @@ def test_a_session_that_its_node_takes_back_is_in_copies_though_another_one_was_
 def begun_anew() -> tuple[FederationWorld, Roaming, str, str]:
     """A session at A, where the client's CONNECT at another node has just become known, which has begun another session
     meanwhile. Returns the world, the client, the node with the copy of A's session, and the other one."""
-    w = world("ABC")
-    client = subscribed(w, "A")
-    client.disconnect()
-    publish(w, "A", 3)
-    keeper = keeper_of(w)
-    other, = set("BC") - {keeper}
+    w, client, keeper, (other,) = left_at_a()
     hold_back(w, other, "A", 6)
     hold_back(w, "A", other, 7)
     assert not client.go(w, other, wait=5.4).session_present
@@ -815,12 +800,7 @@ def copies(w: FederationWorld) -> dict[str, list[str]]:
 
 def test_a_session_that_was_begun_anew_and_not_used_takes_no_copies_of_the_former_one_with_it():
     """Its client may not have got CONNACK; the former node ends, and is found to have ended, only then."""
-    w = world("ABC")
-    client = subscribed(w, "A")
-    client.disconnect()
-    publish(w, "A", 3)
-    keeper = keeper_of(w)
-    other, = set("BC") - {keeper}
+    w, client, keeper, (other,) = left_at_a()
     for source, dest in ((other, "A"), ("A", other)):
         hold_back(w, source, dest, 100)
     assert not client.go(w, other, wait=5.5).session_present
@@ -834,11 +814,7 @@ def test_a_session_that_was_begun_anew_and_not_used_takes_no_copies_of_the_forme
 
 
 def test_copies_of_a_session_of_which_nothing_comes_any_more_are_declared_void():
-    w = world("ABC")
-    client = subscribed(w, "A")
-    client.disconnect()
-    keeper = keeper_of(w)
-    other, = set("BC") - {keeper}
+    w, client, keeper, (other,) = left_at_a()
     for source, dest in ((other, "A"), ("A", other)):
         hold_back(w, source, dest, 100)
     assert not client.go(w, other, wait=10).session_present
@@ -894,12 +870,7 @@ def test_what_a_node_that_ends_had_of_a_session_that_was_on_its_way_to_it_comes_
 
 
 def test_a_node_that_asks_for_a_copy_by_an_earlier_claim_does_not_get_the_session_from_its_client():
-    w = world("ABC")
-    client = subscribed(w, "A")
-    client.disconnect()
-    publish(w, "A", 3)
-    keeper = keeper_of(w)
-    asks, = set("BC") - {keeper}
+    w, client, keeper, (asks,) = left_at_a()
     claim = 1                                            # of before any of these
     w.crash("A")
     w.run(3)

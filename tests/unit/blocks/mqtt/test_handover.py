@@ -519,15 +519,21 @@ def test_a_copy_that_is_given_up_keeps_no_shared_message():
     assert sorted(client.payloads()) == numbered(0, 10)
 
 
-def test_a_shared_message_that_comes_late_to_the_former_node_goes_to_the_session():
-    """No other node is known to have a member: the session's next one has not told yet, or its word is on its way."""
-    world, client, publisher = roaming_subscriber("ABD", "$share/g/t", 2, publisher="D")
+def ahead_of_a_shared_message(nodes: str, qos: int) -> tuple[FederationWorld, Roaming]:
+    """A session has moved from A to B. D's message for its group comes late to A, which knows of no member at B."""
+    world, client, publisher = roaming_subscriber(nodes, "$share/g/t", qos, publisher="D")
     hold_back(world, "D", "A", 9)
-    publisher.publish("t", b"late", qos=2)
+    publisher.publish("t", b"late", qos=qos)
     client.go(world, "B", 0.0)                           # its claim is on its way to A
     hold_back(world, "B", "A", 12)                       # and does not know that B has a member
     world.run(6)
     assert client.answer(ConnAckPacket).session_present
+    return world, client
+
+
+def test_a_shared_message_that_comes_late_to_the_former_node_goes_to_the_session():
+    """No other node is known to have a member: the session's next one has not told yet, or its word is on its way."""
+    world, client = ahead_of_a_shared_message("ABD", 2)
     world.run(12)
     assert client.payloads() == [b"late"]
     assert not any(world.sent(name, "dropped_no_member") for name in "ABD")
@@ -557,13 +563,7 @@ def test_what_a_session_had_that_has_ended_goes_back_to_where_it_was_published(i
 @pytest.mark.parametrize("then", ["clean start", "clean start, and a split", "end"])
 def test_a_shared_message_that_comes_late_for_a_session_that_has_ended_goes_to_another_member(then):
     """The late one of D goes by A to B, where a clean start has ended the session since (mqtt 957625)."""
-    world, client, publisher = roaming_subscriber("ABCD", "$share/g/t", 1, publisher="D")
-    hold_back(world, "D", "A", 9)
-    publisher.publish("t", b"late", qos=1)
-    client.go(world, "B", 0.0)                           # its claim is on its way to A
-    hold_back(world, "B", "A", 12)                       # and does not know that B has a member
-    world.run(6)
-    assert client.answer(ConnAckPacket).session_present
+    world, client = ahead_of_a_shared_message("ABCD", 1)
     client.go(world, "B", 0.1, clean_start=True)
     if then == "end":
         client.disconnect(session_expiry_interval=0)
