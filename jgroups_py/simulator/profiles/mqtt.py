@@ -1,4 +1,5 @@
-"""Profiles mqtt and mqtt-sites: MQTT brokers that form a federation (blocks/mqtt), in one group and across sites."""
+"""Profiles mqtt, mqtt-expiry and mqtt-sites: MQTT brokers that form a federation (blocks/mqtt), in one group and across
+sites."""
 from __future__ import annotations
 
 from random import Random
@@ -24,6 +25,13 @@ class MqttProfile(GroupProfile):
     reaches = ("messages from peers", "events sent again", "restarts of a peer", "messages parked", "trees asked for",
                "publishes acknowledged", "sessions that went on", "retained messages", "splits", "sessions moved",
                "wills published", "messages of shared subscriptions", "clean starts", "senseless frames")
+
+
+class MqttExpiryProfile(MqttProfile):
+    """The same, where most sessions end: with their connection, soon after it, by DISCONNECT or by clean start."""
+
+    name = "mqtt-expiry"
+    reaches = (*MqttProfile.reaches, "sessions that ended")
 
 
 class MqttSitesProfile(RelayCrashProfile):

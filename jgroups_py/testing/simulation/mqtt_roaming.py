@@ -1,4 +1,5 @@
-"""Clients of federated brokers that go from node to node, on the simulator; `--profile mqtt`.
+"""Clients of federated brokers that go from node to node, on the simulator; `--profile mqtt`, and `mqtt-expiry`, where
+sessions end with their connection, some seconds later, or by DISCONNECT.
 
 The nodes are those of mqtt.py. A client connects at any node: to the one where its session is, to another one while its
 former connection is still open there (a take-over), with and without clean start. Clients publish, subscribe, share
@@ -60,7 +61,7 @@ from jgroups_py.testing.simulation.mqtt import (
 )
 from jgroups_py.testing.simulation.trial import Trial
 
-PROFILE = "mqtt"
+PROFILE, EXPIRY_PROFILE = "mqtt", "mqtt-expiry"
 TOPICS = ("a/1", "a/2", "b/1", "b", "s/1", "s/2")
 KEPT = ("kept/1", "kept/2")
 FILTERS: dict[str, tuple[str, ...]] = {
@@ -79,6 +80,8 @@ KEEP_NS = seconds(KEEP_PEER_S)
 SLACK_NS = millis(600)
 """More than a node needs to see that a time has come."""
 WILL_DELAYS_S = (0, 0, 1, 3)
+EXPIRIES_S = (FOR_EVER, 0, FOR_EVER, 2, 0)
+"""By turns, how long sessions outlive their connections in profile mqtt-expiry."""
 NO_EPOCH = -1
 FAIR_ROUNDS = 20
 """Messages of a shared subscription for each member, at the end."""
@@ -136,8 +139,9 @@ class ModelWill:
 class RoamingRun(MqttRun):
     """The objects that all members of one seed share."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, has_expiry: bool = False) -> None:
         super().__init__(seed)
+        self.expiries_s = EXPIRIES_S if has_expiry else (FOR_EVER,)
         self.session_copies = Random(f"{seed}/copies").choice((0, 1, 1, 2))
         self.homes: dict[str, RoamingNode] = {}          # name -> its latest life
         self.roamers: dict[str, RoamingClient] = {}
@@ -427,8 +431,12 @@ class RoamingNode(MqttNode):
         of a session adopts it, also if its client does not come back: what is published from then on waits for it. One
         that was on its way to that node may have gone to the next process of its name meanwhile (seed 960840)."""
         self.unheard[node.name] = dict(node.missing)
+        copies = {client_id: self.core.orphans._copy(client_id, node.name) for client_id in self.core.copies.here}
+        ended = [client_id for client_id, copy in copies.items() if copy is not None and not copy[1].expiry_s]
         self._decide(node, now_ns)
         for client_id, rank in node.told[self.channel.name].items():
+            if client_id in ended:
+                continue
             owner, next_life = self.core.handovers.owner_of(client_id), self.clients.homes[node.name]
             if rank == LIVE and self.clients.is_live(next_life) and client_id in next_life.broker.sessions:
                 continue
@@ -484,7 +492,8 @@ class RoamingNode(MqttNode):
         return session is not None and session.will is not None and int(session.will.payload) == number
 
     def withdraw_will(self, client_id: str) -> None:
-        """The will of a copy that waits here will not be published: the session comes from another node."""
+        """The will of a copy that waits here will not be published: the session comes from another node, or stays at
+        its own, which has the will (seed 1003804)."""
         session = self.broker.sessions.get(client_id)
         before = None if session is None else session.will
         self._withdraw_will(client_id)
@@ -493,6 +502,7 @@ class RoamingNode(MqttNode):
             if made is not None and self in made.of_copy:
                 del made.of_copy[self]
                 made.copies -= 1
+                made.heir = None if made.heir is self else made.heir
 
     def has_copy(self, client_id: str, owner: RoamingNode) -> bool:
         """Whether this node, in the life that the owner knew when it ended, should have a session's copy.
@@ -764,6 +774,7 @@ class RoamingClient:
         self.born_at: RoamingNode | None = None          # the node that began the session, until it moves
         self.life = self.epoch = self.group_epoch = self.moves = 0
         self.last_id = 0
+        self.expiry_s = FOR_EVER                         # of its session, behind this connection
         self.will: RoutedMessage | None = None
         self.wills: dict[tuple[int, int], RoutedMessage] = {}        # (node's life, connection) -> its will
         self.decoder = Decoder(SentBy.SERVER, ProtocolVersion.MQTT_5)
@@ -816,6 +827,7 @@ class RoamingClient:
         node.connections[self.connection] = self         # type: ignore[assignment]
         node.broker.connected(self.connection, now_ns)
         delay_s = WILL_DELAYS_S[len(self.run.facts) % len(WILL_DELAYS_S)]
+        self.expiry_s = self.run.expiries_s[len(self.run.facts) % len(self.run.expiries_s)]
         self.will = self.fact("wills", 2, 0)
         self.will.will = ModelWill(seconds(delay_s), node)
         self.wills[id(node), self.connection] = self.will
@@ -823,7 +835,7 @@ class RoamingClient:
         self.send(ConnectPacket(
             self.name, ProtocolVersion.MQTT_5, clean_start,
             will=Will("wills", b"%d" % self.will.number, 2, False, Properties(will_delay_interval=delay_s or None)),
-            properties=Properties(session_expiry_interval=FOR_EVER)))
+            properties=Properties(session_expiry_interval=self.expiry_s)))
 
     def leave_behind(self, rng: Random | None) -> None:
         """Its former connection stays open until the node finds it gone, or sees the take-over."""
@@ -832,7 +844,16 @@ class RoamingClient:
             self.at.connections.pop(self.connection, None)
             if rng is not None and rng.random() < 0.5:
                 self.at.channel.later(rng.choice((0.0, 0.01, 0.5, 3.0)), self.at.drop, self.connection)
+            self.connection_ended()
         self.connection, self.is_accepted = 0, False
+
+    def connection_ended(self) -> None:
+        """Its session ends now, or may end before it comes back: nothing of it is demanded any more."""
+        if self.expiry_s != FOR_EVER:
+            self.run.counts["sessions that ended"] += 1
+            self.epoch += 1
+            self.group_epoch += 1
+            self.place, self.heirs, self.in_part, self.born_at = None, [], [], None
 
     def connected(self, packet: ConnAckPacket) -> None:
         """CONNACK came. A session that is new, or an old one of a node that was cut off, gets the subscriptions."""
@@ -996,7 +1017,11 @@ class RoamingClient:
             assert self.will is not None, "every connection has a will"
             if self.will.will is not None:
                 self.will.will.has_left = True
-            node.broker.received(connection, (DisconnectPacket(),), node.now_ns())
+            if len(self.run.expiries_s) > 1 and len(self.run.facts) % 3 == 0:
+                self.expiry_s = 0
+            properties = NO_PROPERTIES if self.expiry_s else Properties(session_expiry_interval=0)
+            node.broker.received(connection, (DisconnectPacket(properties=properties),), node.now_ns())
+        self.connection_ended()
         node.settle()
 
     def check_times(self, now_ns: int) -> None:
@@ -1129,6 +1154,7 @@ class RoamingClient:
             if self.at is not None:
                 self.at.connections.pop(self.connection, None)
             self.connection, self.is_accepted = 0, False
+            self.connection_ended()
 
     def got(self, output: SendPublish) -> None:
         """A message came: Q2, Q3, Q4, Q6, Q8."""
@@ -1276,7 +1302,7 @@ class RoamingClient:
             raise Broken("Q1", f"{fact.number} of {fact.publisher} was acknowledged before {node.channel.name} had it, "
                                f"where the session of {client.name} is since it left {former.channel.name}")
         session, kept = node.broker.sessions.get(client.name), node.core.copies.kept.get(client.name)
-        if session is None or kept is None:
+        if session is None or kept is None or not session.expiry_s:
             return
         has = [number_of(each.publication) for each in (*session.in_flight.values(), *session.queue) if each.qos]
         for keeper in kept.keepers if fact.number in has else ():
@@ -1293,7 +1319,9 @@ class RoamingClient:
     def check_copies(self, fact: RoutedMessage, name: str, node: RoamingNode) -> None:
         """Q1: what was acknowledged is at the nodes with copies of the session that gets it."""
         kept, peer = node.core.copies.kept.get(name), fact.node.core.peers.get(node.channel.name)
-        if kept is None or not self.run.is_live(node) or node.core.counters["copies_late"] or (
+        if kept is None or not kept.session.expiry_s:        # its copies have its will alone
+            return
+        if not self.run.is_live(node) or node.core.counters["copies_late"] or (
                 node is not fact.node and (peer is None or not peer.is_up or peer.handle != node.channel.address
                                            or not fact.node.awaits(node, fact.at_ns) or fact.origin not in node.took)):
             return
@@ -1331,11 +1359,17 @@ def is_quiet(nodes: list[RoamingNode]) -> bool:
     return not any(peer.is_up and peer.stream.held for node in nodes for peer in node.core.peers.values())
 
 
-def run(seed: int, part: PlanPart = WHOLE, keep: bool = False) -> Outcome:
+def run(seed: int, part: PlanPart = WHOLE, keep: bool = False, profile: str = PROFILE) -> Outcome:
     """Run a seed, or a part of it."""
-    shared = RoamingRun(seed)
-    outcome = Trial(PROFILE, shared.start, act, at_end=shared.at_end, is_quiet=is_quiet).run(seed, part, keep=keep)
+    shared = RoamingRun(seed, has_expiry=profile == EXPIRY_PROFILE)
+    outcome = Trial(profile, shared.start, act, at_end=shared.at_end, is_quiet=is_quiet).run(seed, part, keep=keep)
     return attrs.evolve(outcome, reached={**outcome.reached, **shared.reached()})
 
 
+def run_expiry(seed: int, part: PlanPart = WHOLE, keep: bool = False) -> Outcome:
+    """The same with sessions that end."""
+    return run(seed, part, keep, EXPIRY_PROFILE)
+
+
 APPLICATIONS[PROFILE] = run
+APPLICATIONS[EXPIRY_PROFILE] = run_expiry

@@ -417,7 +417,7 @@ class SessionCopies:
                 copy.apply(part.changes, now_ns)
             except WireError:
                 self._building.pop(key, None)
-                self.here.get(part.client_id, {}).pop(name, None)
+                self.forget(part.client_id, name)
                 raise
             if part.is_last:
                 copy.turn = part.turn
@@ -445,11 +445,15 @@ class SessionCopies:
         if self._voided.pop(client_id, None) == node:
             self.void_came(node, client_id, OTHERS)
 
+    def forget(self, client_id: str, name: str) -> None:
+        """The copy of a session that a node had is of no use any more."""
+        copies = self.here.get(client_id, {})
+        if copies.pop(name, None) is not None and not copies:
+            del self.here[client_id]
+
     def forget_owner(self, name: str) -> None:
         """A peer is gone for good, and its sessions are elsewhere."""
-        for client_id in [client_id for client_id, copies in self.here.items() if name in copies]:
-            del self.here[client_id][name]
-            if not self.here[client_id]:
-                del self.here[client_id]
+        for client_id in list(self.here):
+            self.forget(client_id, name)
         for key in [key for key in self._building if key[1] == name]:
             del self._building[key]

@@ -308,6 +308,7 @@ class FederationCore:
     def dropped(self, client_id: str) -> None:
         """See ports.Federation."""
         self._stir()
+        self.handovers.dropped(client_id, self._now_ns)
         self.copies.ended(client_id, is_owner=False)
 
     def routed(self, token: int) -> int:
@@ -483,6 +484,7 @@ class FederationCore:
             self.copies.owner_changed(after.client_id, after.node)
         elif before is not None:
             self.copies.owner_changed(before.client_id, "")
+            self.handovers.owner_deleted(before, now_ns)
 
     # --- what sites ask (sites.SiteHost) ------------------------------------------------------------------------------
 
@@ -641,7 +643,7 @@ class FederationCore:
     def drain(self, now_ns: int) -> list[SendToPeer]:
         """What is to be sent, in order; empty afterwards. Acknowledgements that have waited are released."""
         self._is_stirred = False
-        if self.handovers.leaving:
+        if self.handovers.leaving or self.handovers.given_up:
             self.handovers.look(now_ns)
         self.held_acks.look_at_arrivals()
         if self.interest_of_peers.changed:
@@ -690,9 +692,9 @@ class FederationCore:
         whether it has all that clients were told of, which only the session's own node knows; copy_here: whether this
         node has a copy."""
         owner, kept = self.handovers.owner_of(client_id), self.copies.kept.get(client_id)
-        if owner is None and client_id not in self.broker.sessions:
-            return None
         node = self.name if owner is None else owner.node
+        if node == self.name and client_id not in self.broker.sessions and client_id not in self.handovers.arriving:
+            return None
         peer, session = self.peers.get(node), self.broker.sessions.get(client_id)
         return {
             "client_id": client_id, "node": node, "is_up": node == self.name or (peer is not None and peer.is_up),

@@ -49,6 +49,7 @@ class GroupMembers:
         self._host = host
         # (origin, number, its group) of messages that came back -> how often each peer gave it back.
         self._returned: dict[tuple[int, int, Target], dict[str, int]] = {}
+        self._sent_late: dict[tuple[int, int, Target], None] = {}        # those that went to where a member has moved
 
     def here(self, target: Target) -> GroupChoice | None:
         """The members at this node."""
@@ -164,7 +165,7 @@ class GroupMembers:
                 continue
             if not item.is_moved and self.give_on(item, target, None, now_ns):
                 continue
-            if self._host.handovers.sent_late_to_member(peer.name, item.publication, target, now_ns):
+            if self._send_late(peer.name, item.publication, target, now_ns):
                 continue
             if is_back and self._host.sites.give_on(item.publication, target):
                 continue
@@ -174,6 +175,17 @@ class GroupMembers:
             else:
                 self._host.counters.add("dropped_no_member")
         return served
+
+    def _send_late(self, name: str, publication: Publication, target: Target, now_ns: int) -> bool:
+        """Send a message to where a member has moved, once: it comes back if that session has ended, and would go there
+        again for ever (mqtt-expiry 117). Returns whether there is such a member."""
+        key = publication.origin, publication.number, target
+        if key in self._sent_late or not self._host.handovers.sent_late_to_member(name, publication, target, now_ns):
+            return False
+        if len(self._sent_late) >= MAX_RETURNED:
+            del self._sent_late[next(iter(self._sent_late))]
+        self._sent_late[key] = None
+        return True
 
     def _chooses(self, publication: Publication, target: Target) -> bool:
         """Whether this node chooses the one that serves a shared subscription: it was published here, or it is of

@@ -28,7 +28,7 @@ have reached it, the session's node, which may be another one by then, asks them
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
 import attrs
@@ -61,6 +61,8 @@ from jgroups_py.model.counters import Counters
 from jgroups_py.model.errors import WireError
 
 MAX_ARRIVING = 100_000
+MAX_OUTLIVED = 10_000
+"""Owners that are kept for some time behind their sessions."""
 KEPT_TIMES = 10
 """So many times `handover_s` a session, or a message for it, may still come for which nothing waits any more."""
 COMING = ""
@@ -173,7 +175,7 @@ class ArrivingSession:
 @attrs.define(eq=False)
 class LeavingSession:
     """A session that goes to another node, when all of `missing` have passed the fence. asked: those that could be
-    reached when it began to go, so that they get the fence."""
+    reached all the time since it began to go, so that they have got the fence."""
 
     dest: str
     claim: int
@@ -194,6 +196,9 @@ class Handovers:
         self.leaving: dict[str, LeavingSession] = {}
         self.left_early = LeftEarlySessions()
         self.followed: dict[str, None] = {}              # sessions here that late messages may come for
+        self.given_up: dict[str, ArrivingSession] = {}   # that a clean start does not want; see _give_away
+        self._outlived: dict[str, tuple[int, int]] = {}  # of sessions that have ended: client id -> (claim, when)
+        self._away_ns = 0                                # when others were away last
 
     # --- what the broker says -----------------------------------------------------------------------------------------
 
@@ -205,7 +210,7 @@ class Handovers:
         if is_here and not clean_start:                  # which another part of a split group has to know of
             if self._stay(client_id):                    # a node with a claim that is not in the table asked for it
                 self._take_back(client_id, now_ns)
-            return client_id in self.arriving and self.arriving[client_id].waits
+            return self._is_awaited(client_id)
         self._own(client_id, clean_start, now_ns)
         if self._stay(client_id):
             self._copy_again(client_id, now_ns)
@@ -215,7 +220,8 @@ class Handovers:
         has_source = before is not None and before.node != me and (
             is_present or self._host.is_orphan_awaited(client_id, before.node))
         if clean_start:
-            self.arriving.pop(client_id, None)
+            if under_way is not None:
+                self.given_up[client_id] = self.arriving.pop(client_id)
             return False
         if not has_source and (under_way is None or under_way.is_all_away):
             return False
@@ -228,7 +234,11 @@ class Handovers:
             under_way.parts[claim, before.node] = ArrivingPart()
             if not is_present:                           # another process of its name has nothing (seed 48714)
                 self._host.orphan_claimed(client_id, before.node, claim, now_ns)
-        return True
+        return self._is_awaited(client_id)               # of a copy that is here it may have come (seed 1001251)
+
+    def _is_awaited(self, client_id: str) -> bool:
+        """Whether CONNECT waits for a session."""
+        return client_id in self.arriving and self.arriving[client_id].waits
 
     def _own(self, client_id: str, is_clean: bool, now_ns: int) -> int:
         """Write this node as the owner; the claim."""
@@ -238,19 +248,59 @@ class Handovers:
         return self._claim
 
     def ended(self, client_id: str, now_ns: int) -> None:
-        """A session is no more: nor is its owner, if that is this node."""
+        """A session is no more: nor is its owner, if that is this node, after some time. Meanwhile the client may have
+        connected elsewhere, and what deletes the entry would delete the next one (mqtt-expiry 217)."""
         self._copied.pop(client_id, None)
         owner = self._owner(client_id)
         if owner is not None and owner.node == self._host.name and client_id not in self.arriving:
-            self._host.set_owner(key_of(client_id), None, now_ns)
+            if len(self._outlived) < MAX_OUTLIVED:
+                self._outlives(client_id, owner.claim, now_ns)
+            else:
+                self._host.set_owner(key_of(client_id), None, now_ns)
+
+    def dropped(self, client_id: str, now_ns: int) -> None:
+        """The same of one that its client need not know of: another one may come in its place."""
+        owner = self._owner(client_id)
+        if owner is not None and owner.node == self._host.name and len(self._outlived) < MAX_OUTLIVED:
+            self._outlives(client_id, owner.claim, now_ns)
+
+    def _outlives(self, client_id: str, claim: int, now_ns: int) -> None:
+        self._outlived.pop(client_id, None)              # they are in order
+        self._outlived[client_id] = claim, now_ns
+
+    def _forget_owners(self, now_ns: int) -> None:
+        """Those of sessions that have ended. Not while others are away, nor soon after: they may have another session
+        of the client, which goes on, or ends for a clean start, where the table says, and stays where nobody finds it
+        if the table says nothing."""
+        if self._host.names_away():
+            self._away_ns = now_ns
+        if self._away_ns and now_ns - self._away_ns < KEPT_TIMES * self._patience_ns:
+            return
+        for client_id, (claim, at_ns) in list(self._outlived.items()):
+            if now_ns - at_ns < self._patience_ns:
+                break                                    # they are in order
+            del self._outlived[client_id]
+            owner = self._owner(client_id)
+            if owner is not None and (owner.node, owner.claim) == (self._host.name, claim) and (
+                    client_id not in self.arriving and client_id not in self._host.broker.sessions):
+                self._host.set_owner(key_of(client_id), None, now_ns)
 
     # --- what the table and the peers say -----------------------------------------------------------------------------
 
     def owner_changed(self, owner: SessionOwner, before: SessionOwner | None, now_ns: int) -> None:
         """A node has a session now, which another one may have had before."""
+        leaving = self.leaving.get(owner.client_id)
+        if leaving is not None and (leaving.dest, leaving.claim) == (owner.node, owner.claim):
+            return                                       # it is on its way there, and has been written again
         if owner.node != self._host.name:
             self._leave(owner, now_ns, was_here=before is not None and before.node == self._host.name
                         and before.life in (0, self._host.incarnation))
+
+    def owner_deleted(self, owner: SessionOwner, now_ns: int) -> None:
+        """A former session of this client has ended elsewhere, and with it the entry of the one that is here."""
+        if owner.node == self._host.name and owner.life in (0, self._host.incarnation) and (
+                owner.client_id in self._host.broker.sessions or owner.client_id in self.arriving):
+            self._host.set_owner(key_of(owner.client_id), owner.encode(), now_ns)
 
     def peer_came(self, name: str, now_ns: int) -> None:
         """What its sessions are, that began while it was away, is handed over."""
@@ -268,6 +318,7 @@ class Handovers:
                     self.nothing_comes(client_id, claim, name, now_ns)
         for client_id, leaving in list(self.leaving.items()):
             leaving.missing.pop(name, None)
+            leaving.asked.pop(name, None)                # if it comes back, it may bring something (seed 1000821)
             if leaving.dest == name:
                 del self.leaving[client_id]              # the session stays, without a connection
             elif not leaving.missing:
@@ -437,7 +488,9 @@ class Handovers:
                 self._host.counters.add("handover_timeouts")
                 self._proceed(client_id, arriving, now_ns)
             elif now_ns >= arriving.until_ns + KEPT_TIMES * self._patience_ns:
-                del self.arriving[client_id]
+                self.given_up[client_id] = self.arriving.pop(client_id)
+        self._give_away(now_ns)
+        self._forget_owners(now_ns)
 
     # --- the former node ----------------------------------------------------------------------------------------------
 
@@ -656,13 +709,27 @@ class Handovers:
             onward = attrs.evolve(queued, claim=owner.claim)             # where the session has gone meanwhile
             self._host.send_onward(owner.node, EventKind.QUEUED, onward.encode(now_ns))
         elif session is None or session.late is None or queued.packet_id or not session.late.is_of(queued.claim):
-            if group and not queued.packet_id:           # that session has ended since: to another member (seed 957625)
-                self._host.broker.move((queued.delivery,), now_ns)
-            else:
-                self._host.counters.add("dropped_handover")
+            self._to_other_members((queued,), now_ns)    # that session has ended since (seed 957625)
         elif session.late.takes(queued.claim, publication, group):
             self._host.counters.add("late_messages")
             session.deliver_late(queued.delivery, now_ns)
+
+    def _to_other_members(self, queued: Iterable[QueuedDelivery], now_ns: int) -> None:
+        """What came of a session that has ended: messages of shared subscriptions go to other members, but for those of
+        QoS 2 that were begun, which may have arrived [MQTT-4.8.2-5]."""
+        for each in queued:
+            if each.delivery.group and not (each.packet_id and each.delivery.qos == 2):
+                self._host.broker.move((each.delivery,), now_ns)
+            else:
+                self._host.counters.add("dropped_handover")
+
+    def _give_away(self, now_ns: int) -> None:
+        """What has come of sessions that are not waited for any more."""
+        given_up, self.given_up = self.given_up, {}
+        for arriving in given_up.values():
+            for part in arriving.parts.values():
+                self._to_other_members(part.queued, now_ns)
+            self._come_behind(arriving.parts, now_ns)
 
     def _all_passed(self, name: str, client_id: str, claim: int) -> None:
         """Nothing comes late any more by a node that a session came from. What came that way may be on its way here
@@ -748,6 +815,7 @@ class Handovers:
                 self._host.broker.refuse_claimed(client_id, now_ns)
                 if session is not None:
                     self._host.broker.forget_copy(client_id, now_ns)
+                self._come_behind(arriving.parts, now_ns)
             else:
                 self._no_more(client_id, arriving, [part], now_ns)
             return

@@ -319,7 +319,11 @@ class Orphans:
             owner = self._handovers.owner_of(client_id)
             if self._has_left(owner, node):
                 continue                                 # the new owner asks for it, unless it has all
-            claim = self._handovers.adopt(client_id, now_ns) if copy.expiry_s else 0
+            if copy.expiry_s:
+                claim = self._handovers.adopt(client_id, now_ns)
+            else:
+                claim = 0                                # the session has ended with its node: its will alone
+                del node.told[me][client_id]
             adopted.setdefault(of_node, {})[client_id] = claim, copy
         for of_node, sessions in adopted.items():
             self._adopt(of_node, sessions, now_ns)
@@ -363,8 +367,12 @@ class Orphans:
         found = self._copy(client_id, name)
         if found is None or client_id in self._adopting():
             return
-        self._handovers.arrives(client_id, claim, now_ns)
-        self._adopt(found[0], {client_id: (claim, found[1])}, now_ns)
+        of_node, copy = found
+        if copy.expiry_s:
+            self._handovers.arrives(client_id, claim, now_ns)
+        self._adopt(of_node, {client_id: (claim, copy)}, now_ns)
+        if not copy.expiry_s:                            # it has ended with its node (mqtt-expiry 184)
+            self._handovers.nothing_comes(client_id, claim, name, now_ns)
 
     def _wanted(self, peer: str, name: str, client_id: str, claim: int, now_ns: int) -> None:
         """A peer has claimed a session, and the best copy is here."""
@@ -410,8 +418,8 @@ class Orphans:
                 delay_ns = (will.properties.will_delay_interval or 0) * SECOND
                 self._host.broker.adopt_will(
                     client_id, will, now_ns, left_ns=delay_ns - copy.away_ns(now_ns), of_node=name)
-            if not copy.expiry_s:
-                self._copies.here.pop(client_id, None)
+            if not copy.expiry_s:                        # that session has ended, not one of another node
+                self._copies.forget(client_id, name)
         lasting = {client_id: found for client_id, found in sessions.items() if found[1].expiry_s}
         if not lasting:
             return
@@ -447,7 +455,7 @@ class Orphans:
             moved = SessionMoved(client_id, claim, True, False, last_id_of(copy), tuple(copy.recorded),
                                  tuple(seen.items()), late is not None)
             self._handovers.arrived(moved, queued, late, now_ns)
-            self._copies.here.get(client_id, {}).pop(adoption.name, None)
+            self._copies.forget(client_id, adoption.name)
 
     def _late_of(
         self, adoption: Adoption, copy: SessionCopy, claim: int, seen: dict[int, int], now_ns: int,

@@ -22,7 +22,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     Will,
 )
 from jgroups_py.blocks.mqtt.federation.copies import OTHERS
-from jgroups_py.blocks.mqtt.federation.copy_bytes import read_delivery, text_body, wanted_body
+from jgroups_py.blocks.mqtt.federation.copy_bytes import SessionCopy, read_delivery, text_body, wanted_body
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved, SessionOffer
 from jgroups_py.blocks.mqtt.federation.tables import SessionOwner, key_of
 from jgroups_py.blocks.mqtt.federation.wire import EventKind, InterestTree, TableExchange
@@ -670,6 +670,47 @@ def test_a_session_is_found_at_a_node_that_has_not_said_yet_that_it_keeps_copies
     w.run(0.7)
     assert client.go(w, "D", wait=3).session_present
     assert client.payloads() == numbered(0, 3)
+
+
+def test_a_client_is_answered_though_its_session_is_made_of_a_copy_at_once():
+    """The node that was to adopt it has ended too, and the one that is left has to ask nobody (mqtt 1001251)."""
+    w = world("ABC", copies=2)
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "A", 3)
+    for name in "BC":
+        w.nodes[name].federation.orphans._decide = lambda node, now_ns: None
+    w.crash("A")
+    w.run(0.7)
+    first = w.nodes["B"].federation.orphans.ended["A"].best("me")
+    last, = {"B", "C"} - {first}
+    w.crash(first)
+    w.run(0.7)
+    answer = client.go(w, last)
+    assert answer is not None, "CONNACK has not come"
+    assert answer.session_present
+    assert client.payloads() == numbered(0, 3)
+
+
+def test_the_copy_of_a_session_that_ended_with_its_node_takes_no_other_one_with_it():
+    """C does not see A and B any more, and has the copy of a session at A that ended with its connection, and of the
+    client's session at B, which was begun later (mqtt-expiry 113)."""
+    w = world("ABC", copies=2)
+    client = subscribed(w, "B")
+    client.disconnect()
+    publish(w, "B", 3)
+    copies = w.nodes["C"].federation.copies.here
+    of_a = SessionCopy(begin=1)
+    of_a.will = Will("wills", b"gone", 1, False)
+    copies["me"]["A"] = of_a
+    watcher = w.client("C", "watcher")
+    watcher.subscribe("wills", qos=1)
+    w.split("AB", "C")
+    w.run(3)
+    assert client.go(w, "C").session_present
+    assert client.payloads() == numbered(0, 3)
+    assert watcher.payloads() == [b"gone"]
+    assert not copies, "nothing is left of either"
 
 
 def test_a_session_is_not_asked_for_at_another_process_of_its_nodes_name():

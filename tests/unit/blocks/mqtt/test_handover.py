@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.blocks.mqtt.broker.publication import Publication
-from jgroups_py.blocks.mqtt.broker.session import Delivery, LateMessages, LateSource
+from jgroups_py.blocks.mqtt.broker.session import Delivery, GrantedOptions, LateMessages, LateSource
 from jgroups_py.blocks.mqtt.codec.packets import (
     ConnAckPacket,
     ConnectPacket,
@@ -22,9 +22,11 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     Subscription,
     Will,
 )
-from jgroups_py.blocks.mqtt.federation.handover import Handovers
+from jgroups_py.blocks.mqtt.federation.handover import ArrivingPart, ArrivingSession, Handovers
 from jgroups_py.blocks.mqtt.federation.interest import GroupTurns
+from jgroups_py.blocks.mqtt.federation.left_early import LeftEarly
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery
+from jgroups_py.blocks.mqtt.federation.wire import EventKind
 from tests.unit.blocks.mqtt.clients import SECOND, Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
 
@@ -560,6 +562,94 @@ def test_what_a_session_had_that_has_ended_goes_back_to_where_it_was_published(i
                for name in "AB") == 1 - is_there, "and comes to an end if there is none"
 
 
+def test_a_shared_message_whose_members_have_all_ended_does_not_go_round_for_ever():
+    """A sends it to where a member has moved, whose session has ended, so it comes back to A (mqtt-expiry 117)."""
+    world = FederationWorld("AB")
+    handovers = world.nodes["A"].federation.handovers
+    handovers.left_early.add("sub", LeftEarly(
+        "B", 5, world.now_ns + 100 * SECOND, {"B": None}, {"$share/g/t": GrantedOptions(1)}, {}, None))
+    publication = Publication("t", b"round", 1)
+    world.nodes["A"].federation.number_as_own(publication)
+    handovers._host.send_onward("B", EventKind.QUEUED, QueuedDelivery(
+        "sub", 5, 0, Delivery(publication, 1, False, group="$share/g/t")).encode(world.now_ns))
+    world.nodes["A"].settle()
+    world.run(5)
+    assert world.sent("B", "rerouted") == 2
+    assert sum(world.sent(name, "dropped_no_member") for name in "AB") == 1, "and is counted"
+
+
+@pytest.mark.parametrize(("qos", "packet_id"), [(1, 0), (1, 7), (2, 0), (2, 7)])
+def test_a_clean_start_leaves_shared_messages_to_other_members_that_had_come_of_the_session(qos, packet_id):
+    """But for one of QoS 2 that was begun."""
+    world = FederationWorld("AB")
+    other = world.client("B", "other")
+    other.subscribe("$share/g/t", qos=2)
+    delivery = Delivery(Publication("t", b"moved", qos), qos, False, group="$share/g/t")
+    world.nodes["B"].federation.handovers.arriving["sub"] = ArrivingSession(
+        world.now_ns + SECOND, False, {(5, "A"): ArrivingPart([QueuedDelivery("sub", 5, packet_id, delivery)])})
+    Roaming(world.nodes["B"], "sub", Client.DEFAULT).go(world, "B", clean_start=True)
+    assert other.payloads() == [b"moved"] * (not (qos == 2 and packet_id))
+    assert world.sent("B", "dropped_handover") == (qos == 2 and packet_id > 0)
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_what_came_for_a_session_that_never_came_is_not_dropped_in_silence(behind):
+    world = FederationWorld("AB", handover_s=1)
+    other = world.client("B", "other")
+    other.subscribe("$share/g/t", qos=1)
+    came = [QueuedDelivery("sub", 5, 0, Delivery(Publication("t", b"moved", 1), 1, False, group=group))
+            for group in ("$share/g/t", "")]
+    part = ArrivingPart(behind=came) if behind else ArrivingPart(came)
+    world.nodes["B"].federation.handovers.arriving["sub"] = ArrivingSession(world.now_ns, False, {(5, "A"): part})
+    world.run(12)
+    assert other.payloads() == [b"moved"]
+    assert world.sent("B", "dropped_handover") == 1, "the message that no session is there for is counted"
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_session_that_ends_in_one_part_of_a_split_group_hides_none_of_the_other_part(is_clean):
+    """The session at A went on where no table had it, and nobody found it; nor did a clean start end it."""
+    world = FederationWorld("ABC", handover_s=1, keep_peer_s=100)
+    client = roaming(world, "A")
+    client.subscribe("t", qos=1)
+    world.run(0.2)
+    client.cut()
+    world.split("A", "BC")
+    world.run(2)
+    client.go(world, "B", clean_start=is_clean)
+    client.disconnect(session_expiry_interval=0)
+    world.run(1)
+    world.heal()
+    world.run(3)
+    world.client("C", "pub").publish("t", b"after", qos=1)
+    world.run(1)
+    assert len(sessions(world, "sub")) == (not is_clean)
+    answer = client.go(world, "C")
+    assert answer is not None
+    assert (answer.session_present, client.payloads()) == (not is_clean, [b"after"] * (not is_clean))
+    client.disconnect(session_expiry_interval=0)
+    world.run(20)
+    assert all(node.federation.handovers.owner_of("sub") is None for node in world.nodes.values()), "nor an entry"
+
+
+def test_the_owner_of_a_session_that_ended_unheard_goes_from_the_table():
+    world = FederationWorld("AB", handover_s=1)
+    client = roaming(world, "A")
+    world.pause("A")
+    client.go(world, "B", 1.2)
+    assert sessions(world, "sub") == ["A", "B"]
+    client.cut()
+    world.run(0.1)
+    assert "sub" not in world.nodes["B"].broker.sessions
+    world.crash("A")
+    world.run(2)
+    assert world.nodes["B"].federation.handovers.owner_of("sub") is not None
+    world.start("A")
+    world.views()
+    world.run(20)
+    assert world.nodes["B"].federation.handovers.owner_of("sub") is None
+
+
 @pytest.mark.parametrize("then", ["clean start", "clean start, and a split", "end"])
 def test_a_shared_message_that_comes_late_for_a_session_that_has_ended_goes_to_another_member(then):
     """The late one of D goes by A to B, where a clean start has ended the session since (mqtt 957625)."""
@@ -1070,17 +1160,18 @@ def test_what_comes_late_is_taken_once_and_for_this_session_alone() -> None:
     assert late.takes(5, publication, "$share/g/t"), "another node may have given it on"
 
 
-@pytest.mark.parametrize(("claim", "packet_id", "goes_to"), [(5, 0, "the session"), (4, 0, "other"), (4, 3, "")])
+@pytest.mark.parametrize(("claim", "packet_id", "qos", "goes_to"), [
+    (5, 0, 1, "the session"), (4, 0, 1, "other"), (4, 3, 1, "other"), (4, 3, 2, "")])
 def test_a_shared_message_that_comes_late_for_another_session_of_its_client_goes_to_another_member(
-    claim: int, packet_id: int, goes_to: str,
+    claim: int, packet_id: int, qos: int, goes_to: str,
 ) -> None:
-    """One that had a packet id was begun at the former node, so it may have arrived."""
+    """One of QoS 2 that had a packet id was begun at the former node, so it may have arrived [MQTT-4.8.2-5]."""
     world = FederationWorld("AB")
     client, other = roaming(world, "B"), world.client("B", "other")
-    other.subscribe("$share/g/t", qos=1)
+    other.subscribe("$share/g/t", qos=2)
     node = world.nodes["B"]
     node.broker.sessions["sub"].late = LateMessages(9, {"A": LateSource(5, 1, 100 * SECOND, {})})
-    delivery = Delivery(Publication("t", b"late", 1), 1, False, group="$share/g/t")
+    delivery = Delivery(Publication("t", b"late", qos), qos, False, group="$share/g/t")
     node.federation.handovers.came_late("A", QueuedDelivery("sub", claim, packet_id, delivery), world.now_ns)
     node.settle()
     assert (client.payloads(), other.payloads()) == ([b"late"] * (goes_to == "the session"),
