@@ -22,7 +22,7 @@ from jgroups_py.simulator.profiles.interleavings import InterleavingsProfile
 from jgroups_py.simulator.profiles.large import LargeProfile
 from jgroups_py.simulator.profiles.late import LateProfile
 from jgroups_py.simulator.profiles.limits import LimitsProfile
-from jgroups_py.simulator.profiles.mqtt import MqttExpiryProfile, MqttProfile, MqttSitesProfile
+from jgroups_py.simulator.profiles.mqtt import MqttExpiryProfile, MqttProfile, MqttSitesProfile, MqttSlowProfile
 from jgroups_py.simulator.profiles.operators import OperatorsProfile
 from jgroups_py.simulator.profiles.order import (
     OrderProfile,
@@ -60,7 +60,8 @@ PROFILES: dict[str, type[Profile]] = {
         StandbyProfile,
         LargeProfile, TopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile, ScaleTopicsProfile,
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
-        SiteStatesProfile, MqttProfile, MqttExpiryProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
+        SiteStatesProfile, MqttProfile, MqttExpiryProfile, MqttSlowProfile, MqttSitesProfile, SealedProfile,
+        SealedDisksProfile, AuthProfile,
         ViewKeysProfile, CertificatesProfile, UpgradeProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile,
         OrderStormProfile, OrderSplitProfile, OrderTopicsProfile,
         DictProfile, ReceiptsProfile, AttackerProfile, InsiderProfile, FormerMemberProfile, TokensProfile,

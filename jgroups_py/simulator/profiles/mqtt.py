@@ -1,8 +1,9 @@
-"""Profiles mqtt, mqtt-expiry and mqtt-sites: MQTT brokers that form a federation (blocks/mqtt), in one group and across
-sites."""
+"""Profiles mqtt, mqtt-expiry, mqtt-slow and mqtt-sites: MQTT brokers that form a federation (blocks/mqtt), in one group
+and across sites."""
 from __future__ import annotations
 
 from random import Random
+from typing import ClassVar
 
 import attrs
 
@@ -22,9 +23,10 @@ class MqttProfile(GroupProfile):
     bursts = False
     application = True
     sizes = (3, 5)
-    reaches = ("messages from peers", "events sent again", "restarts of a peer", "messages parked", "trees asked for",
-               "publishes acknowledged", "sessions that went on", "retained messages", "splits", "sessions moved",
-               "wills published", "messages of shared subscriptions", "clean starts", "senseless frames")
+    reaches: ClassVar[tuple[str, ...]] = (
+        "messages from peers", "events sent again", "restarts of a peer", "messages parked", "trees asked for",
+        "publishes acknowledged", "sessions that went on", "retained messages", "splits", "sessions moved",
+        "wills published", "messages of shared subscriptions", "clean starts", "senseless frames")
 
 
 class MqttExpiryProfile(MqttProfile):
@@ -32,6 +34,13 @@ class MqttExpiryProfile(MqttProfile):
 
     name = "mqtt-expiry"
     reaches = (*MqttProfile.reaches, "sessions that ended")
+
+
+class MqttSlowProfile(MqttProfile):
+    """The same, with clients that acknowledge late: sessions move, are copied and end with messages in flight."""
+
+    name = "mqtt-slow"
+    reaches = (*MqttProfile.reaches, "answers of slow clients")
 
 
 class MqttSitesProfile(RelayCrashProfile):

@@ -1,5 +1,6 @@
-"""Clients of federated brokers that go from node to node, on the simulator; `--profile mqtt`, and `mqtt-expiry`, where
-sessions end with their connection, some seconds later, or by DISCONNECT.
+"""Clients of federated brokers that go from node to node, on the simulator; `--profile mqtt`, `mqtt-expiry`, where
+sessions end with their connection, some seconds later, or by DISCONNECT, and `mqtt-slow`, where clients acknowledge
+late, and some take few messages at once.
 
 The nodes are those of mqtt.py. A client connects at any node: to the one where its session is, to another one while its
 former connection is still open there (a take-over), with and without clean start. Clients publish, subscribe, share
@@ -61,7 +62,7 @@ from jgroups_py.testing.simulation.mqtt import (
 )
 from jgroups_py.testing.simulation.trial import Trial
 
-PROFILE, EXPIRY_PROFILE = "mqtt", "mqtt-expiry"
+PROFILE, EXPIRY_PROFILE, SLOW_PROFILE = "mqtt", "mqtt-expiry", "mqtt-slow"
 TOPICS = ("a/1", "a/2", "b/1", "b", "s/1", "s/2")
 KEPT = ("kept/1", "kept/2")
 FILTERS: dict[str, tuple[str, ...]] = {
@@ -82,6 +83,8 @@ SLACK_NS = millis(600)
 WILL_DELAYS_S = (0, 0, 1, 3)
 EXPIRIES_S = (FOR_EVER, 0, FOR_EVER, 2, 0)
 """By turns, how long sessions outlive their connections in profile mqtt-expiry."""
+RECEIVE_MAXIMA = (None, 1, 3, None, 2)
+"""By turns, how many messages clients take at once in profile mqtt-slow."""
 NO_EPOCH = -1
 FAIR_ROUNDS = 20
 """Messages of a shared subscription for each member, at the end."""
@@ -139,9 +142,11 @@ class ModelWill:
 class RoamingRun(MqttRun):
     """The objects that all members of one seed share."""
 
-    def __init__(self, seed: int, has_expiry: bool = False) -> None:
+    def __init__(self, seed: int, profile: str = PROFILE) -> None:
         super().__init__(seed)
-        self.expiries_s = EXPIRIES_S if has_expiry else (FOR_EVER,)
+        self.expiries_s = EXPIRIES_S if profile == EXPIRY_PROFILE else (FOR_EVER,)
+        self.is_slow = profile == SLOW_PROFILE
+        self.receive_maxima = RECEIVE_MAXIMA if self.is_slow else (None,)
         self.session_copies = Random(f"{seed}/copies").choice((0, 1, 1, 2))
         self.homes: dict[str, RoamingNode] = {}          # name -> its latest life
         self.roamers: dict[str, RoamingClient] = {}
@@ -180,6 +185,9 @@ class RoamingRun(MqttRun):
                 client.come(nodes[len(self.facts) % len(nodes)])
             elif not client.connection:
                 client.come(client.at)
+        self.is_slow = False
+        for client in self.roamers.values():
+            client.catch_up()
         for node in nodes:
             node.check()
             node.check_peers([other for other in nodes if other is not node])
@@ -774,6 +782,7 @@ class RoamingClient:
         self.born_at: RoamingNode | None = None          # the node that began the session, until it moves
         self.life = self.epoch = self.group_epoch = self.moves = 0
         self.last_id = 0
+        self.is_slow = run.is_slow
         self.expiry_s = FOR_EVER                         # of its session, behind this connection
         self.will: RoutedMessage | None = None
         self.wills: dict[tuple[int, int], RoutedMessage] = {}        # (node's life, connection) -> its will
@@ -786,6 +795,7 @@ class RoamingClient:
         self.unacknowledged: dict[int, PublishPacket | None] = {}    # None: PUBREC came
         self.numbers: dict[int, int] = {}                # packet id -> number
         self.received_2: dict[int, None] = {}
+        self.unanswered: list[Packet] = []               # what it has still to answer with
         self.times: Counter[tuple[int, int]] = Counter()             # (epoch, number) -> how often it came
         self.uncopied: dict[tuple[int, int], None] = {}  # of these, those that copies may not have known then
         self.ever_got: dict[int, None] = {}
@@ -819,6 +829,7 @@ class RoamingClient:
         now_ns = node.now_ns()
         self.at, self.connection, self.connect_ns = node, node.last_connection, now_ns
         self.is_accepted, self.is_clean = False, clean_start
+        self.unanswered.clear()
         self.decoder = Decoder(SentBy.SERVER, ProtocolVersion.MQTT_5)
         if clean_start:
             self.run.counts["clean starts"] += 1
@@ -835,7 +846,9 @@ class RoamingClient:
         self.send(ConnectPacket(
             self.name, ProtocolVersion.MQTT_5, clean_start,
             will=Will("wills", b"%d" % self.will.number, 2, False, Properties(will_delay_interval=delay_s or None)),
-            properties=Properties(session_expiry_interval=self.expiry_s)))
+            properties=Properties(
+                session_expiry_interval=self.expiry_s,
+                receive_maximum=self.run.receive_maxima[len(self.run.facts) % len(self.run.receive_maxima)])))
 
     def leave_behind(self, rng: Random | None) -> None:
         """Its former connection stays open until the node finds it gone, or sees the take-over."""
@@ -1042,6 +1055,8 @@ class RoamingClient:
         """One operation."""
         if not self.is_accepted:
             return
+        if self.unanswered:
+            self.catch_up(rng.choice((0, 1, 3, 1 << 30)))
         action, = rng.choices(("publish", "retain", "clear", "subscribe", "share", "unsubscribe", "vanish", "leave",
                                "nonsense"), (40, 3, 1, 3, 2, 2, 1, 1, 0.3))
         if action == "publish":
@@ -1179,6 +1194,8 @@ class RoamingClient:
     def got_plain(self, fact: RoutedMessage, output: SendPublish) -> None:
         """By plain filters."""
         number, text = fact.number, f"{self.session} got {fact.number} of {fact.publisher}"
+        if output.dup and self.is_slow and number in self.ever_got:
+            return                                       # had, and not acknowledged yet
         self.ever_got[number] = None
         if not any(fact.topic in FILTERS.get(filter, ()) for filter in self.ever):
             raise Broken("Q4", f"{text} about {fact.topic}, which no filter of {sorted(self.ever)} matches")
@@ -1259,9 +1276,18 @@ class RoamingClient:
                 del self.unacknowledged[packet.packet_id]
 
     def answer(self, packet: Packet) -> None:
-        """Inside `settle`, which carries on with what follows."""
-        if self.connection and self.at is not None:
+        """Inside `settle`, which carries on with what follows; a slow client does it later."""
+        if self.run.is_slow and not isinstance(packet, PubRelPacket):
+            self.unanswered.append(packet)
+        elif self.connection and self.at is not None:
             self.at.broker.received(self.connection, (packet,), self.at.now_ns())
+
+    def catch_up(self, number: int = 1 << 30) -> None:
+        """Answer some of what came first."""
+        now, self.unanswered = self.unanswered[:number], self.unanswered[number:]
+        if now:
+            self.run.counts["answers of slow clients"] += len(now)
+            self.send(*now)
 
     def acknowledged(self, fact: RoutedMessage) -> None:
         """Q1, at once: what was acknowledged in time is at every node that could have it."""
@@ -1361,7 +1387,7 @@ def is_quiet(nodes: list[RoamingNode]) -> bool:
 
 def run(seed: int, part: PlanPart = WHOLE, keep: bool = False, profile: str = PROFILE) -> Outcome:
     """Run a seed, or a part of it."""
-    shared = RoamingRun(seed, has_expiry=profile == EXPIRY_PROFILE)
+    shared = RoamingRun(seed, profile)
     outcome = Trial(profile, shared.start, act, at_end=shared.at_end, is_quiet=is_quiet).run(seed, part, keep=keep)
     return attrs.evolve(outcome, reached={**outcome.reached, **shared.reached()})
 
@@ -1371,5 +1397,11 @@ def run_expiry(seed: int, part: PlanPart = WHOLE, keep: bool = False) -> Outcome
     return run(seed, part, keep, EXPIRY_PROFILE)
 
 
+def run_slow(seed: int, part: PlanPart = WHOLE, keep: bool = False) -> Outcome:
+    """The same with clients that acknowledge late."""
+    return run(seed, part, keep, SLOW_PROFILE)
+
+
 APPLICATIONS[PROFILE] = run
+APPLICATIONS[SLOW_PROFILE] = run_slow
 APPLICATIONS[EXPIRY_PROFILE] = run_expiry

@@ -910,6 +910,23 @@ def test_a_node_that_comes_back_while_a_session_moves_may_still_have_something_f
     assert not world.nodes["A"].federation.handovers.left_early.by_client, "it has passed the fence"
 
 
+def test_a_node_that_was_away_while_a_session_moves_may_still_have_something_for_it() -> None:
+    """C is asked for its fence, and is away until just before A sends the session (mqtt 1000821)."""
+    world, client, publisher = roaming_subscriber("ABCD", "t", 1, publisher="C")
+    hold_back(world, "D", "A", 3)                        # A waits for its fence
+    hold_back(world, "B", "C", 0.1)                      # what B asks it for does not come
+    client.go(world, "B", 0.05)
+    world.split("ABD", "C")
+    publisher.publish("t", b"meanwhile", qos=1)
+    world.run(1)
+    hold_back(world, "C", "A", 4)
+    world.heal()
+    world.run(8)
+    assert client.payloads() == [b"meanwhile"]
+    world.run(1)
+    assert not world.nodes["A"].federation.handovers.left_early.by_client, "it has passed the fence"
+
+
 def test_a_node_that_was_started_again_is_late_with_nothing() -> None:
     """C was away when the session left A; what its next process publishes comes directly, and to A for another
     client (seed 941351)."""
