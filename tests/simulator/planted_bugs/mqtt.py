@@ -28,7 +28,7 @@ from tests.simulator.planted_bugs.group import nothing
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
 resend, on_hello, send_message = OutgoingStream.resend, FederationCore._on_hello, FederationCore.send_message
-leave, join, detach = Handovers._leave, Handovers._join, Broker._detach
+leave, join, detach, ended = Handovers._leave, Handovers._join, Broker._detach, Handovers.ended
 put = Sites._put
 deliver, route, change = ClientSession.deliver, Router.deliver, InterestOfPeers.change
 
@@ -70,11 +70,10 @@ def none_of_them(self: FederationCore, *args: Any) -> list[Any]:
     return []
 
 
-def each_end_is_told(self: Broker, session: Any, now_ns: int, is_heard: bool = True) -> None:
-    self._take_out(session)
-    self._federation.ended(session.client_id, now_ns)
-    self.router.move(session.end(), now_ns)
-    self._publish_will(session, now_ns)
+def owner_goes_at_once(self: Handovers, client_id: str, now_ns: int) -> None:
+    ended(self, client_id, now_ns)
+    if client_id in self._outlived:
+        self._forget_owner(client_id, now_ns)
 
 
 def always_with_will(self: Broker, connection: Any, now_ns: int, with_will: bool) -> None:
@@ -214,8 +213,9 @@ MQTT_SAFEGUARDS = (
     guard("a session takes along what it had", "its queue stays behind", Handovers, "_join", direct_only, "Q10"),
     guard("a session knows what it had elsewhere", "what comes late comes twice", ClientSession, "deliver", all_is_new,
           "Q10"),
-    guard("a clean start keeps the owner", "the owner goes with the session before", Broker, "_end_session",
-          each_end_is_told, "Q10"),
+    Safeguard("a session's owner outlives it", "MQTT", "it goes at once, also that of the next one",
+              (Patch(Handovers, "ended", owner_goes_at_once), Patch(Handovers, "owner_deleted", nothing)), "mqtt",
+              "Q10"),
     guard("PUBACK waits ack_timeout_s at most", "it waits for the peer", Broker, "_ack_overdue", nothing, "Q11"),
     guard("PUBACK does not wait for a silent peer", "it waits until failure detection, or ack_timeout_s",
           FederationCore, "_fell_silent", nothing, "Q11"),

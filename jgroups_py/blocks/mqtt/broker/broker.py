@@ -132,7 +132,6 @@ class Broker:
         self._adopted_wills: dict[str, tuple[str, Will]] = {}     # client id -> (node, will) of a copy of its session
         self._claims: dict[str, ClaimedConnect] = {}                        # client id -> its CONNECT
         self._claiming: dict[int, ClaimedConnect] = {}                      # by connection
-        self._replaced = ""                              # client id whose CONNECT is being accepted
         self._started_ns = now_ns
         self._handlers: dict[type[Packet], Callable[[ClientConnection, ClientSession, Any, int], None]] = {
             PublishPacket: self._on_publish, PubAckPacket: self._on_ack, PubRecPacket: self._on_ack,
@@ -460,7 +459,6 @@ class Broker:
 
     def _accept(self, connection: ClientConnection, packet: ConnectPacket, client_id: str, now_ns: int) -> None:
         """Answer CONNECT with success, and go on with the session, or begin one."""
-        self._replaced = client_id                       # what ends now is followed by a session here
         before = self.sessions.get(client_id)
         if before is not None and before.connection is not None:
             self.counters.add("taken_over")                                                # [MQTT-3.1.4-3]
@@ -469,7 +467,6 @@ class Broker:
         if before is not None and packet.clean_start:                                      # [MQTT-3.1.2-4]
             self._end_session(before, now_ns)
             before = None
-        self._replaced = ""
         session = before
         if session is None:
             session = self.sessions[client_id] = ClientSession(client_id, self.options, self._outbox)
@@ -629,11 +626,10 @@ class Broker:
     def _end_session(self, session: ClientSession, now_ns: int, is_heard: bool = True) -> None:
         """Its subscriptions and messages go; a will that waits for its delay comes now (3.1.3.2.2)."""
         self._take_out(session)
-        if session.client_id != self._replaced:
-            if is_heard:
-                self._federation.ended(session.client_id, now_ns)
-            else:
-                self._federation.dropped(session.client_id)
+        if is_heard:
+            self._federation.ended(session.client_id, now_ns)
+        else:
+            self._federation.dropped(session.client_id)
         self.router.move(session.end(), now_ns)
         self._publish_will(session, now_ns)
 

@@ -431,10 +431,11 @@ class SessionCopies:
         the table of owners, which may be late as well, has the sender next (seed 40586).
         """
         copies = self.here.get(client_id, {})
-        present = self._host.session_node(client_id) if which == OTHERS else None
+        present = None if which == OWN else self._host.session_node(client_id)
         for owner in list(copies):
-            if which == OTHERS and owner == present != name:
-                self._voided[client_id] = name
+            if owner == present != name:
+                if which == OTHERS:
+                    self._voided[client_id] = name
             elif which == ALL or (owner == name) is (which == OWN):
                 del copies[owner]
         if not copies:

@@ -308,7 +308,7 @@ class FederationCore:
     def dropped(self, client_id: str) -> None:
         """See ports.Federation."""
         self._stir()
-        self.handovers.dropped(client_id, self._now_ns)
+        self.handovers.ended(client_id, self._now_ns)
         self.copies.ended(client_id, is_owner=False)
 
     def routed(self, token: int) -> int:

@@ -249,24 +249,14 @@ class Handovers:
 
     def ended(self, client_id: str, now_ns: int) -> None:
         """A session is no more: nor is its owner, if that is this node, after some time. Meanwhile the client may have
-        connected elsewhere, and what deletes the entry would delete the next one (mqtt-expiry 217)."""
+        connected again, and what deletes the entry would delete the next one (mqtt-expiry 217)."""
         self._copied.pop(client_id, None)
         owner = self._owner(client_id)
-        if owner is not None and owner.node == self._host.name and client_id not in self.arriving:
-            if len(self._outlived) < MAX_OUTLIVED:
-                self._outlives(client_id, owner.claim, now_ns)
-            else:
-                self._host.set_owner(key_of(client_id), None, now_ns)
-
-    def dropped(self, client_id: str, now_ns: int) -> None:
-        """The same of one that its client need not know of: another one may come in its place."""
-        owner = self._owner(client_id)
-        if owner is not None and owner.node == self._host.name and len(self._outlived) < MAX_OUTLIVED:
-            self._outlives(client_id, owner.claim, now_ns)
-
-    def _outlives(self, client_id: str, claim: int, now_ns: int) -> None:
-        self._outlived.pop(client_id, None)              # they are in order
-        self._outlived[client_id] = claim, now_ns
+        if owner is not None and owner.node == self._host.name:
+            self._outlived.pop(client_id, None)          # they are in order
+            self._outlived[client_id] = owner.claim, now_ns
+            if len(self._outlived) > MAX_OUTLIVED:
+                self._forget_owner(next(iter(self._outlived)), now_ns)
 
     def _forget_owners(self, now_ns: int) -> None:
         """Those of sessions that have ended. Not while others are away, nor soon after: they may have another session
@@ -276,14 +266,17 @@ class Handovers:
             self._away_ns = now_ns
         if self._away_ns and now_ns - self._away_ns < KEPT_TIMES * self._patience_ns:
             return
-        for client_id, (claim, at_ns) in list(self._outlived.items()):
+        for client_id, (_, at_ns) in list(self._outlived.items()):
             if now_ns - at_ns < self._patience_ns:
-                break                                    # they are in order
-            del self._outlived[client_id]
-            owner = self._owner(client_id)
-            if owner is not None and (owner.node, owner.claim) == (self._host.name, claim) and (
-                    client_id not in self.arriving and client_id not in self._host.broker.sessions):
-                self._host.set_owner(key_of(client_id), None, now_ns)
+                break
+            self._forget_owner(client_id, now_ns)
+
+    def _forget_owner(self, client_id: str, now_ns: int) -> None:
+        claim, _ = self._outlived.pop(client_id)
+        owner = self._owner(client_id)
+        if owner is not None and (owner.node, owner.claim) == (self._host.name, claim) and (
+                client_id not in self.arriving and client_id not in self._host.broker.sessions):
+            self._host.set_owner(key_of(client_id), None, now_ns)
 
     # --- what the table and the peers say -----------------------------------------------------------------------------
 

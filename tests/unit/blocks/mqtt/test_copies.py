@@ -21,7 +21,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     Subscription,
     Will,
 )
-from jgroups_py.blocks.mqtt.federation.copies import OTHERS
+from jgroups_py.blocks.mqtt.federation.copies import ALL, OTHERS
 from jgroups_py.blocks.mqtt.federation.copy_bytes import SessionCopy, read_delivery, text_body, wanted_body
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved, SessionOffer
 from jgroups_py.blocks.mqtt.federation.tables import SessionOwner, key_of
@@ -587,6 +587,18 @@ def test_what_a_former_node_says_late_of_other_copies_spares_that_of_the_next_no
     assert list(w.nodes["C"].federation.copies.here["me"]) == ["B"]
 
 
+def test_what_a_node_says_late_of_a_session_that_ended_spares_the_copy_of_the_next_one():
+    """The client has connected elsewhere just before its connection there was found gone."""
+    w, _, keeper, _ = left_at_a()
+    before = "B" if keeper == "C" else "C"
+    copies = w.nodes[keeper].federation.copies
+    copies.here["me"][before] = SessionCopy(begin=1)
+    copies.void_came(before, "me", ALL)
+    assert list(copies.here["me"]) == ["A"]
+    copies.void_came("A", "me", ALL)
+    assert "me" not in copies.here
+
+
 def test_a_late_request_for_a_session_that_another_node_has_claimed_since_ends_nothing():
     w, client, keeper, home, other = claimed_by_one_that_ends()
     hold_back(w, other, keeper, 3)                       # its fence: the keeper has the session for so long
@@ -670,6 +682,30 @@ def test_a_session_is_found_at_a_node_that_has_not_said_yet_that_it_keeps_copies
     w.run(0.7)
     assert client.go(w, "D", wait=3).session_present
     assert client.payloads() == numbered(0, 3)
+
+
+@pytest.mark.parametrize("is_decided", [True, False], ids=["by-the-client", "by-the-end-of-its-node"])
+def test_a_client_does_not_wait_for_a_session_that_has_ended_with_its_node(is_decided):
+    """Its copy is there for its will alone (mqtt-expiry 184)."""
+    w = world("AB")
+    client = Roaming(w.nodes["A"], "me", Client.DEFAULT)
+    client.connect(will=Will("wills", b"gone", 1, False))
+    watcher = w.client("B", "watcher")
+    watcher.subscribe("wills", qos=1)
+    w.run(0.3)
+    assert "me" in w.nodes["B"].federation.copies.here
+    orphans = w.nodes["B"].federation.orphans
+    decide, orphans._decide = orphans._decide, lambda node, now_ns: None
+    if not is_decided:
+        orphans._decide = decide
+    w.crash("A")
+    if is_decided:
+        w.run(0.7)
+    answer = client.go(w, "B", 0.8)
+    assert answer is not None, "CONNACK has not come"
+    assert not answer.session_present
+    assert watcher.payloads() == [b"gone"]
+    assert not w.nodes["B"].federation.handovers.arriving
 
 
 def test_a_client_is_answered_though_its_session_is_made_of_a_copy_at_once():

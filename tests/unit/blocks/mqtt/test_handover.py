@@ -25,7 +25,8 @@ from jgroups_py.blocks.mqtt.codec.packets import (
 from jgroups_py.blocks.mqtt.federation.handover import ArrivingPart, ArrivingSession, Handovers
 from jgroups_py.blocks.mqtt.federation.interest import GroupTurns
 from jgroups_py.blocks.mqtt.federation.left_early import LeftEarly
-from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery
+from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved
+from jgroups_py.blocks.mqtt.federation.tables import key_of
 from jgroups_py.blocks.mqtt.federation.wire import EventKind
 from tests.unit.blocks.mqtt.clients import SECOND, Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
@@ -587,7 +588,7 @@ def test_a_clean_start_leaves_shared_messages_to_other_members_that_had_come_of_
     delivery = Delivery(Publication("t", b"moved", qos), qos, False, group="$share/g/t")
     world.nodes["B"].federation.handovers.arriving["sub"] = ArrivingSession(
         world.now_ns + SECOND, False, {(5, "A"): ArrivingPart([QueuedDelivery("sub", 5, packet_id, delivery)])})
-    Roaming(world.nodes["B"], "sub", Client.DEFAULT).go(world, "B", clean_start=True)
+    Roaming(world.nodes["B"], "sub", Client.DEFAULT).go(world, "B", 0, clean_start=True)
     assert other.payloads() == [b"moved"] * (not (qos == 2 and packet_id))
     assert world.sent("B", "dropped_handover") == (qos == 2 and packet_id > 0)
 
@@ -630,6 +631,77 @@ def test_a_session_that_ends_in_one_part_of_a_split_group_hides_none_of_the_othe
     client.disconnect(session_expiry_interval=0)
     world.run(20)
     assert all(node.federation.handovers.owner_of("sub") is None for node in world.nodes.values()), "nor an entry"
+
+
+def test_a_copy_that_is_given_up_keeps_nothing_that_came_late_for_it():
+    world = FederationWorld("AB")
+    other = world.client("B", "other")
+    other.subscribe("$share/g/t", qos=1)
+    handovers = world.nodes["B"].federation.handovers
+    late = QueuedDelivery("sub", 5, 0, Delivery(Publication("t", b"late", 1), 1, False, group="$share/g/t"))
+    handovers.arriving["sub"] = ArrivingSession(
+        world.now_ns + SECOND, False, {(5, "A"): ArrivingPart(behind=[late])}, is_copy=True)
+    moved = SessionMoved("sub", 5, False, is_redirected=True)
+    assert handovers.event_came("A", EventKind.MOVED, moved.encode(), world.now_ns)
+    world.nodes["B"].settle()
+    assert other.payloads() == [b"late"]
+
+
+def owners(world: FederationWorld, client_id: str = "sub") -> list[str | None]:
+    """The node that each node takes for the owner."""
+    found = [node.federation.handovers.owner_of(client_id) for node in world.nodes.values()]
+    return [None if owner is None else owner.node for owner in found]
+
+
+def test_the_owner_of_a_session_that_has_ended_stays_for_some_time():
+    """So that it does not delete the next one, which is not known there yet (mqtt-expiry 217)."""
+    world = FederationWorld("ABC", handover_s=2)
+    client = roaming(world, "A")
+    client.disconnect(session_expiry_interval=0)
+    world.run(1)
+    assert owners(world) == ["A", "A", "A"]
+    assert not client.go(world, "A").session_present
+    world.run(4)
+    assert owners(world) == ["A", "A", "A"], "that of the next one"
+    assert client.go(world, "B").session_present
+    client.disconnect(session_expiry_interval=0)
+    world.run(3)
+    assert owners(world) == [None, None, None]
+
+
+def test_not_too_many_owners_stay(monkeypatch):
+    monkeypatch.setattr("jgroups_py.blocks.mqtt.federation.handover.MAX_OUTLIVED", 2)
+    world = FederationWorld("AB")
+    clients = [roaming(world, "A", name) for name in ("one", "two", "three")]
+    for client in (*clients[:2], clients[0], clients[2]):
+        if not client.number:
+            client.go(world, "A")
+        client.disconnect(session_expiry_interval=0)
+    world.run(0.1)
+    assert [owners(world, client.client_id) for client in clients] == [["A", "A"], [None, None], ["A", "A"]]
+
+
+def test_a_session_is_found_though_its_owner_was_deleted():
+    """By a node that took itself for the owner when another session of the client ended there."""
+    world = FederationWorld("ABC")
+    client = roaming(world, "B")
+    world.nodes["A"].federation.set_owner(key_of("sub"), None, world.now_ns)
+    world.nodes["A"].settle()
+    world.run(0.2)
+    assert owners(world) == ["B", "B", "B"]
+    assert client.go(world, "C").session_present
+
+
+def test_a_session_that_is_on_its_way_does_not_begin_again_if_its_owner_is_written_again():
+    world = FederationWorld("ABC")
+    client = roaming(world, "A")
+    hold_back(world, "C", "A", 2)
+    client.go(world, "B", 0.2)
+    handovers = world.nodes["A"].federation.handovers
+    leaving, owner = handovers.leaving["sub"], handovers.owner_of("sub")
+    assert owner is not None
+    handovers.owner_changed(owner, None, world.now_ns)
+    assert handovers.leaving["sub"] is leaving
 
 
 def test_the_owner_of_a_session_that_ended_unheard_goes_from_the_table():
