@@ -684,8 +684,8 @@ def test_a_session_is_found_at_a_node_that_has_not_said_yet_that_it_keeps_copies
     assert client.payloads() == numbered(0, 3)
 
 
-@pytest.mark.parametrize("is_decided", [True, False], ids=["by-the-client", "by-the-end-of-its-node"])
-def test_a_client_does_not_wait_for_a_session_that_has_ended_with_its_node(is_decided):
+@pytest.mark.parametrize("comes", ["before its end is known", "instead of an adoption", "after"])
+def test_a_client_does_not_wait_for_a_session_that_has_ended_with_its_node(comes):
     """Its copy is there for its will alone (mqtt-expiry 184)."""
     w = world("AB")
     client = Roaming(w.nodes["A"], "me", Client.DEFAULT)
@@ -695,11 +695,10 @@ def test_a_client_does_not_wait_for_a_session_that_has_ended_with_its_node(is_de
     w.run(0.3)
     assert "me" in w.nodes["B"].federation.copies.here
     orphans = w.nodes["B"].federation.orphans
-    decide, orphans._decide = orphans._decide, lambda node, now_ns: None
-    if not is_decided:
-        orphans._decide = decide
+    if comes == "instead of an adoption":
+        orphans._decide = lambda node, now_ns: None
     w.crash("A")
-    if is_decided:
+    if comes != "before its end is known":
         w.run(0.7)
     answer = client.go(w, "B", 0.8)
     assert answer is not None, "CONNACK has not come"
