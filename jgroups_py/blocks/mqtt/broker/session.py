@@ -421,10 +421,13 @@ class ClientSession:
         self.pump(now_ns)
 
     def take_back(self, publication: Publication) -> None:
-        """Take what has just been queued out again, if this is it; no connection and no copy has it yet."""
+        """Take what has just been queued out again, if this is it; no connection and no copy has it yet. It comes late,
+        and is new then (mqtt 1010205)."""
         if self.queue and self.queue[-1].publication is publication and not self.queue[-1].group:
             self.queue.pop()
             self.queue_bytes -= publication.size
+            if self.late is not None:
+                self.late.had.pop((publication.origin, publication.number), None)
 
     def send_retained(self, publications: Iterable[Publication], granted: GrantedOptions, now_ns: int) -> None:
         """Send what a new subscription gets, all of it, before what comes from now on."""

@@ -893,6 +893,24 @@ def test_what_comes_late_to_a_session_on_its_way_back_is_not_taken_for_what_the_
     assert client.payloads() == [], "it comes once"
 
 
+def test_what_comes_late_to_a_session_on_its_way_back_comes_though_the_other_node_has_just_sent_it():
+    """D's message goes from A to B, where the session is no more, and back: it has not been had (mqtt 1010205)."""
+    world, client, publisher = roaming_subscriber("ABCD", "t", 2, publisher="D")
+    hold_back(world, "D", "A", 5.5)
+    publisher.publish("t", b"first", qos=2)
+    assert client.go(world, "B", 4.5).session_present
+    client.go(world, "A", 0)
+    while "sub" not in world.nodes["A"].broker.sessions:
+        world.run(0.0005)
+    hold_back(world, "B", "A", 2)                        # all of the session, which leaves B now
+    world.run(1.5)
+    assert sessions(world, "sub") == ["A"]
+    world.run(1)
+    assert client.payloads() == [b"first"]
+    world.run(20)
+    assert client.payloads() == [], "it comes once"
+
+
 @pytest.mark.parametrize("fence_s", [0.0, 4.0], ids=["moved first", "moved last"])
 def test_what_came_late_to_a_session_comes_once_at_its_next_node(fence_s):
     """D's message is on its way to A, and to C for another client, when the session moves from A to B and on to C: it
