@@ -223,6 +223,10 @@ class LateMessages:
         """The same of a publication."""
         return self.note(publication.origin, publication.number)
 
+    def has(self, publication: Publication) -> bool:
+        """Whether a message has come of an origin that may be late."""
+        return (publication.origin, publication.number) in self.had
+
     def is_of(self, claim: int) -> bool:
         """Whether what was sent on for a CONNECT is for this session."""
         return claim == self.claim or any(claim == source.claim for source in self.sources.values())

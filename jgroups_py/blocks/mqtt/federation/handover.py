@@ -41,7 +41,6 @@ from jgroups_py.blocks.mqtt.broker.session import (
     Delivery,
     LateMessages,
     LateSource,
-    had_elsewhere,
 )
 from jgroups_py.blocks.mqtt.federation.left_early import LeftEarly, LeftEarlySessions
 from jgroups_py.blocks.mqtt.federation.sessions import (
@@ -619,7 +618,7 @@ class Handovers:
             delivery = delivery_for(client_id, publication, left.subscriptions)
             if delivery is not None:
                 is_wanted = True
-                if had_elsewhere(left.seen, left.late, publication):
+                if left.has_had(publication) or 0 < publication.number <= left.seen.get(publication.origin, 0):
                     continue                             # before it was here (seed 41675)
                 if session is not None:
                     session.take_back(publication)       # it comes from there, once
@@ -690,7 +689,7 @@ class Handovers:
         client_id, publication, group = queued.client_id, queued.delivery.publication, queued.delivery.group
         session, owner = self._host.broker.sessions.get(client_id), self._owner(client_id)
         left, arriving = self.left_early.by_client.get(client_id), self.arriving.get(client_id)
-        if left is not None and not group and had_elsewhere({}, left.late, publication):
+        if left is not None and not group and left.has_had(publication):
             return                                       # directly, when it was here; so it has moved with it
         for (claim, source), part in arriving.parts.items() if arriving is not None else ():
             # It is on its way back here, from there or, as that node knows, from another one (seeds 74378, 88487).

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from jgroups_py.blocks.mqtt.broker.publication import Publication
 from jgroups_py.blocks.mqtt.broker.session import GrantedOptions, LateMessages
 
 MAX_LEFT_EARLY = 100_000
@@ -28,6 +29,12 @@ class LeftEarly:
     seen: dict[int, int]
     late: LateMessages | None
     is_redirected: bool = False
+
+    def has_had(self, publication: Publication) -> bool:
+        """Whether a message has come to the session here, or before, by another way than its order. What passes here on
+        its way to the session is not noted: it may come by this node once more, from where the session has just left.
+        """
+        return self.late is not None and self.late.has(publication)
 
 
 class LeftEarlySessions:

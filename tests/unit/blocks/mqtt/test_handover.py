@@ -911,6 +911,29 @@ def test_what_comes_late_to_a_session_on_its_way_back_comes_though_the_other_nod
     assert client.payloads() == [], "it comes once"
 
 
+@pytest.mark.parametrize("way", ["from its publisher", "behind the session"])
+def test_what_passes_a_former_node_on_its_way_to_a_session_may_pass_it_again(way):
+    """From where the session has just left, as it is coming back (see mqtt 1010205)."""
+    world = FederationWorld("ABC")
+    roaming(world, "B")
+    handovers = world.nodes["A"].federation.handovers
+    origin = world.nodes["C"].federation.incarnation
+    late = LateMessages(9, {"C": LateSource(5, 1, 100 * SECOND, {origin: 0})}, [(origin, 7)])
+    left = LeftEarly("B", 5, world.now_ns + 100 * SECOND, {"C": None}, {"t": GrantedOptions(1)}, {origin: 3}, late)
+    handovers.left_early.add("sub", left)
+    sent = []
+    handovers._host.send_onward = lambda name, kind, body: sent.append(  # type: ignore[method-assign]
+        QueuedDelivery.decode(body, world.now_ns).delivery.publication.number)
+    for number in (3, 7, 8, 8):
+        publication = Publication("t", b"%d" % number, 1)
+        publication.origin, publication.number = origin, number
+        if way == "from its publisher":
+            handovers.sent_late("C", publication, world.now_ns)
+        elif number > 3:
+            handovers.came_late("B", QueuedDelivery("sub", 5, 0, Delivery(publication, 1, False)), world.now_ns)
+    assert sent == [8, 8], "3 and 7 it had when it was here"
+
+
 @pytest.mark.parametrize("fence_s", [0.0, 4.0], ids=["moved first", "moved last"])
 def test_what_came_late_to_a_session_comes_once_at_its_next_node(fence_s):
     """D's message is on its way to A, and to C for another client, when the session moves from A to B and on to C: it
