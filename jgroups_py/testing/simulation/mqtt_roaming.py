@@ -370,6 +370,7 @@ class RoamingNode(MqttNode):
         self._forget_copy = self.broker.forget_copy
         self.broker.forget_copy = self.forget_copy       # type: ignore[method-assign]
         self.moving_from: RoamingNode | None = None      # while a session comes from there
+        self.stays_at: RoamingNode | None = None         # while it says that it keeps the session
         self.late_came: dict[tuple[str, tuple[int, int]], None] = {}     # (client id, publication) from former nodes
         self.offered_ns: dict[str, int] = {}             # client id -> when its session began to come here last
         self.copies_late_ns: list[int] = []              # when it gave up waiting for copies
@@ -486,12 +487,14 @@ class RoamingNode(MqttNode):
 
     def forget_copy(self, client_id: str, now_ns: int) -> None:
         """The session stays where it was, and what came here for it is due there, by the publisher (seed 65380). Not
-        what had come here before, when it was here, and has gone there with it (seed 990352)."""
+        what had come here before, when it was here, and has gone there with it (seed 990352). The client may have
+        another one since, where it is now (seed 1022630)."""
         client, offered_ns = self.clients.roamers[client_id], self.offered_ns.get(client_id, 0)
+        stays_at = self.stays_at or client.place
         for fact in self.clients.facts.values():
-            if client.place is not None and fact.due.get((client_id, client.epoch)) is self and (
+            if stays_at is not None and fact.due.get((client_id, client.epoch)) is self and (
                     self.took.get(fact.origin, offered_ns) >= offered_ns):
-                fact.due[client_id, client.epoch] = client.place
+                fact.due[client_id, client.epoch] = stays_at
         self._forget_copy(client_id, now_ns)
 
     def has_will(self, client_id: str, number: int) -> bool:
@@ -594,6 +597,8 @@ class RoamingNode(MqttNode):
                 client.moved_from(self.clients.homes[name], self)
                 client.came_behind(self.clients.homes[name], self, had_one=not arriving.is_copy)
                 self.moving_from = self.clients.homes[name]
+            if moved.is_redirected:
+                self.stays_at = self.clients.homes[name]
         elif kind == EventKind.OFFER:
             self.offered_ns[SessionOffer.decode(body).client_id] = now_ns
         elif kind == EventKind.QUEUED:
@@ -603,7 +608,7 @@ class RoamingNode(MqttNode):
         try:
             return self._event_came(name, kind, body, now_ns)
         finally:
-            self.moving_from = None
+            self.moving_from = self.stays_at = None
 
     def came_late(self, name: str, queued: QueuedDelivery, now_ns: int) -> None:
         """A message that comes behind its session, in no order with what came directly."""
