@@ -98,6 +98,10 @@ class BrokerTables:
         """The entry of a client id."""
         return self.tables[OWNERS].get(key)
 
+    def owner_keys(self) -> list[bytes]:
+        """The keys of all client ids that have an entry."""
+        return list(self.tables[OWNERS].entries)
+
     def set_owner(self, key: bytes, value: bytes | None, now_ns: int) -> None:
         """Write it."""
         self._write(OWNERS, key, value, now_ns)

@@ -471,6 +471,10 @@ class FederationCore:
         """The entry of a client id."""
         return self.broker_tables.owner(key)
 
+    def owner_keys(self) -> Collection[bytes]:
+        """The keys of all client ids in the table."""
+        return self.broker_tables.owner_keys()
+
     def set_owner(self, key: bytes, value: bytes | None, now_ns: int) -> None:
         """Write it."""
         self.broker_tables.set_owner(key, value, now_ns)

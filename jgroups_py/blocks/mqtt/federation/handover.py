@@ -60,6 +60,7 @@ from jgroups_py.model.counters import Counters
 from jgroups_py.model.errors import WireError
 
 MAX_ARRIVING = 100_000
+READ_AT_ONCE = 1_000
 MAX_OUTLIVED = 10_000
 """Owners that are kept for some time behind their sessions."""
 KEPT_TIMES = 10
@@ -114,6 +115,9 @@ class HandoverHost(Protocol):
 
     def owner(self, key: bytes) -> bytes | None:
         """The entry of a client id."""
+
+    def owner_keys(self) -> Collection[bytes]:
+        """The keys of all client ids in the table."""
 
     def set_owner(self, key: bytes, value: bytes | None, now_ns: int) -> None:
         """Write it."""
@@ -198,6 +202,8 @@ class Handovers:
         self.given_up: dict[str, ArrivingSession] = {}   # that a clean start does not want; see _give_away
         self._outlived: dict[str, tuple[int, int]] = {}  # of sessions that have ended: client id -> (claim, when)
         self._away_ns = 0                                # when others were away last
+        self._began_ns = 0                               # when this node did
+        self._unread: deque[bytes] | None = None         # keys of the table, to be looked at once
 
     # --- what the broker says -----------------------------------------------------------------------------------------
 
@@ -269,6 +275,20 @@ class Handovers:
             if now_ns - at_ns < self._patience_ns:
                 break
             self._forget_owner(client_id, now_ns)
+
+    def _forget_former_lives(self, now_ns: int) -> None:
+        """The owners of sessions that former lives of this node had, and which nobody has adopted, once no other node
+        keeps anything for those any more. Some at a time."""
+        if self._unread is None:
+            self._began_ns = self._began_ns or now_ns
+            if now_ns - self._began_ns < max(KEPT_TIMES * self._patience_ns, self._host.keep_ns):
+                return
+            self._unread = deque(self._host.owner_keys())
+        for _ in range(min(READ_AT_ONCE, len(self._unread))):
+            key = self._unread.popleft()
+            owner = self._read(self._host.owner(key))
+            if owner is not None and owner.node == self._host.name and owner.life not in (0, self._host.incarnation):
+                self._host.set_owner(key, None, now_ns)
 
     def _forget_owner(self, client_id: str, now_ns: int) -> None:
         claim, _ = self._outlived.pop(client_id)
@@ -483,6 +503,7 @@ class Handovers:
                 self.given_up[client_id] = self.arriving.pop(client_id)
         self._give_away(now_ns)
         self._forget_owners(now_ns)
+        self._forget_former_lives(now_ns)
 
     # --- the former node ----------------------------------------------------------------------------------------------
 
@@ -924,7 +945,10 @@ class Handovers:
             self._leave(then, now_ns)
 
     def _owner(self, client_id: str) -> SessionOwner | None:
-        value = self._host.owner(key_of(client_id))
+        return self._read(self._host.owner(key_of(client_id)))
+
+    @staticmethod
+    def _read(value: bytes | None) -> SessionOwner | None:
         try:
             return None if value is None else SessionOwner.decode(value)
         except WireError:

@@ -669,6 +669,27 @@ def test_the_owner_of_a_session_that_has_ended_stays_for_some_time():
     assert owners(world) == [None, None, None]
 
 
+def test_a_node_forgets_the_owners_of_its_former_life(monkeypatch):
+    """Its sessions have ended with it. Those of clients that have come back are others'."""
+    monkeypatch.setattr("jgroups_py.blocks.mqtt.federation.handover.READ_AT_ONCE", 2)
+    world = FederationWorld("AB", handover_s=1, keep_peer_s=20)
+    clients = [roaming(world, "A", name) for name in ("one", "two", "three", "again", "moved")]
+    there = roaming(world, "B", "there")
+    world.crash("A")
+    world.run(1)
+    world.start("A")
+    world.views()
+    world.run(1)
+    clients[3].go(world, "A")
+    clients[4].go(world, "B")
+    world.run(15)
+    assert [owners(world, client.client_id) for client in clients[:3]] == [["A", "A"]] * 3
+    world.run(10)
+    assert [owners(world, client.client_id) for client in clients] == [
+        [None, None], [None, None], [None, None], ["A", "A"], ["B", "B"]]
+    assert owners(world, there.client_id) == ["B", "B"]
+
+
 def test_not_too_many_owners_stay(monkeypatch):
     monkeypatch.setattr("jgroups_py.blocks.mqtt.federation.handover.MAX_OUTLIVED", 2)
     world = FederationWorld("AB")
