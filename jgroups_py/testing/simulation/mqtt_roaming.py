@@ -248,11 +248,14 @@ class RoamingRun(MqttRun):
     ) -> None:
         """Q6: one member had it. Excused: a member that has left or lost its session since; QoS 2 that was begun in a
         session which then ended (seed 110192) or came behind its client, whatever member that was: it may have arrived,
-        so no other session takes it (seeds 41725, 46397); a publisher's node that is gone."""
+        so no other session takes it (seeds 41725, 46397); a publisher's node that is gone; a node that had given it on to
+        one that was silent, or back, and is gone (mqtt-slow 1300)."""
         got = self.by_group[filter, fact.number]
         if got or not fact.qos or not fact.acknowledged or not members or fact.node not in nodes:
             return
         if fact.qos == 2 and (self.was_begun(fact) or (filter, fact.number) in self.begun_ended):
+            return
+        if any(node not in nodes and fact.number in given_on_by(node) for node in self.lives):
             return
         for name, (epoch, node) in members.items():
             client = self.roamers[name]
@@ -1378,6 +1381,13 @@ def begun_for(peer: FederationPeer) -> dict[int, None]:
     """The messages for groups that are under way to a peer: a member there may have had them."""
     return {number_of(event.item.publication): None for event in peer.stream.under_way
             if event.item is not None and event.item.targets}
+
+
+def given_on_by(node: MqttNode) -> dict[int, None]:
+    """The messages for groups that a node had for others, and whose acknowledgements did not wait for these."""
+    return {number_of(event.item.publication): None for peer in node.core.peers.values()
+            for event in (*peer.stream.under_way, *peer.stream.queued)
+            if event.item is not None and event.item.is_moved and not event.token}
 
 
 def act(node: RoamingNode, rng: Random) -> None:

@@ -12,6 +12,7 @@ from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.ports import GroupChoice
 from jgroups_py.blocks.mqtt.broker.publication import Publication
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
+from jgroups_py.blocks.mqtt.federation.held_acks import HeldAcks
 from jgroups_py.blocks.mqtt.federation.interest import GroupTurns, InterestOfPeers, OwnInterest, group_count
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
 from jgroups_py.blocks.mqtt.federation.sites import Sites
@@ -32,6 +33,7 @@ class GroupMembersHost(Protocol):
     own: OwnInterest
     sites: Sites
     handovers: Handovers
+    held_acks: HeldAcks
 
     @property
     def broker(self) -> Broker:
@@ -87,7 +89,7 @@ class GroupMembers:
         winner = self.choose(target, here, but)
         if not winner:
             return False
-        self._give_to(winner, item, target, now_ns)
+        self._give_to(winner, item, target, now_ns, is_awaited=not self._chooses(item.publication, target))
         return True
 
     def give_back(self, publication: Publication, target: Target, now_ns: int) -> bool:
@@ -98,11 +100,16 @@ class GroupMembers:
             self._give_to(name, ForwardedMessage(publication), target, now_ns)
         return bool(name)
 
-    def _give_to(self, name: str, item: ForwardedMessage, target: Target, now_ns: int) -> None:
-        """Give a message to another node, for one shared subscription alone."""
+    def _give_to(
+        self, name: str, item: ForwardedMessage, target: Target, now_ns: int, is_awaited: bool = False,
+    ) -> None:
+        """Give a message to another node, for one shared subscription alone. is_awaited: what has just come of a peer
+        is acknowledged to it when that node has it, unless it is silent. Not of what goes back to the node that chooses
+        and may come once more, behind itself: that would wait for ever."""
         self._host.counters.add("rerouted")
         moved = ForwardedMessage(item.publication, (target,), shared_only=True, is_moved=True)
-        self._host.send_message(self._host.peers[name], message_event(moved, now_ns), 0)
+        token = self._host.held_acks.onward_token() if is_awaited and item.publication.qos else 0
+        self._host.send_message(self._host.peers[name], message_event(moved, now_ns), token)
 
     def reroute(self, item: ForwardedMessage, now_ns: int) -> ForwardedMessage | None:
         """Serve the shared subscriptions of a message that was not sent elsewhere, where that is possible. Returns what

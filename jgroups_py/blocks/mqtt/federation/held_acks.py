@@ -4,6 +4,7 @@ A frame of events is acknowledged when it has been carried out, unless something
 
     the copies of the sessions here do not have it                              copies.py
     it went on to a node that a session has moved to, which does not have it    `onward_token`; `ack_timeout_s` at most
+    it was given on to a node with a member of its shared subscription          the same, unless that node is silent
     it is for a session that is on its way here, and in no other queue          `hold_for_arrival`
 
 What is held is freed in the order of the stream (FederationPeer.held_acks).

@@ -780,6 +780,28 @@ def test_a_shared_message_for_a_member_that_is_no_more_comes_back_to_a_member_of
     assert world.sent("B", "rerouted") == 1
 
 
+def test_a_shared_message_that_is_given_on_is_acknowledged_when_the_other_node_has_it():
+    """B's member has just ended, and B gives the message to C: until that has it, B alone does (mqtt-slow 1300)."""
+    world = FederationWorld("ABC", silent_s=60)
+    former, member = world.client("B", "former"), world.client("C", "member")
+    former.subscribe("$share/g/t", qos=1)
+    publisher = world.client("A", "pub")
+    world.run(0.2)
+    hold_back(world, "B", "A", 0.05)                     # A does not see that it ends
+    former.disconnect()
+    hold_back(world, "C", "A", 0.05)                     # nor the new one
+    member.subscribe("$share/g/t", qos=1)
+    world.run(0.03)
+    hold_back(world, "B", "C", 1)
+    publisher.publish("t", b"once", qos=1)
+    world.run(0.7)
+    assert world.sent("B", "rerouted") == 1
+    assert not publisher.has(PubAckPacket), "B ends, and it is lost"
+    world.run(0.6)
+    assert publisher.has(PubAckPacket)
+    assert member.payloads() == [b"once"]
+
+
 def deaf(world: FederationWorld, name: str) -> None:
     """From now on a node is not told of changes of filters."""
     world.nodes[name].federation.interest_of_peers.change = lambda name, told: []    # type: ignore[method-assign]
