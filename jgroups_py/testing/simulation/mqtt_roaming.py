@@ -248,8 +248,8 @@ class RoamingRun(MqttRun):
     ) -> None:
         """Q6: one member had it. Excused: a member that has left or lost its session since; QoS 2 that was begun in a
         session which then ended (seed 110192) or came behind its client, whatever member that was: it may have arrived,
-        so no other session takes it (seeds 41725, 46397); a publisher's node that is gone; a node that had given it on to
-        one that was silent, or back, and is gone (mqtt-slow 1300)."""
+        so no other session takes it (seeds 41725, 46397); a publisher's node that is gone; a node that had given it on
+        to one that was silent, or back, and is gone (mqtt-slow 1300)."""
         got = self.by_group[filter, fact.number]
         if got or not fact.qos or not fact.acknowledged or not members or fact.node not in nodes:
             return
