@@ -152,6 +152,7 @@ FOUND = (
     ("mqtt", 1003804, "Q9: (checker) a will of a copy was demanded that had been withdrawn"),
     ("mqtt", 1010205, "Q10: what went on to a node that a session had just left counted as had when it came back"),
     ("mqtt", 1022630, "Q1: (checker) what came for a session that stays elsewhere was due where its client was"),
+    ("mqtt", 1042755, "Q10: (checker) QoS 0 came once more to a session that had been adopted, which no copy can know"),
     ("mqtt-slow", 1300, "Q6: (checker) what a node had given on to a silent one was demanded after its end"),
     ("mqtt-expiry", 113, "Q10: the copy of a session that had ended took those of other nodes with it"),
     ("mqtt-expiry", 117, "L: a message for a group went round for ever between two nodes without a member"),

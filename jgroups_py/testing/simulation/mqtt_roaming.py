@@ -1233,7 +1233,8 @@ class RoamingClient:
         from both. Adoptions had counted once for all publications of a message, so seeds 10115, 10291 and 11443 failed.
         QoS 2 comes again too, if its node sent it without waiting longer for a copy that was late (seed 40315).
         """
-        is_repeated = qos == 1 or (self.epoch, fact.number) in self.uncopied
+        # No copy is told of QoS 0 (seed 1042755).
+        is_repeated = qos < 2 or (self.epoch, fact.number) in self.uncopied
         return max(1, fact.routed) * (1 + self.in_splits) + (self.adoptions_since(fact) if is_repeated else 0)
 
     def adoptions_since(self, fact: RoutedMessage) -> int:
