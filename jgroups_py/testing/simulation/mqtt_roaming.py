@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -1038,7 +1039,7 @@ class RoamingClient:
             assert self.will is not None, "every connection has a will"
             if self.will.will is not None:
                 self.will.will.has_left = True
-            if len(self.run.expiries_s) > 1 and len(self.run.facts) % 3 == 0:
+            if self.run.expiries_s is EXPIRIES_S and len(self.run.facts) % 3 == 0:
                 self.expiry_s = 0
             properties = NO_PROPERTIES if self.expiry_s else Properties(session_expiry_interval=0)
             node.broker.received(connection, (DisconnectPacket(properties=properties),), node.now_ns())
@@ -1408,16 +1409,4 @@ def run(seed: int, part: PlanPart = WHOLE, keep: bool = False, profile: str = PR
     return attrs.evolve(outcome, reached={**outcome.reached, **shared.reached()})
 
 
-def run_expiry(seed: int, part: PlanPart = WHOLE, keep: bool = False) -> Outcome:
-    """The same with sessions that end."""
-    return run(seed, part, keep, EXPIRY_PROFILE)
-
-
-def run_slow(seed: int, part: PlanPart = WHOLE, keep: bool = False) -> Outcome:
-    """The same with clients that acknowledge late."""
-    return run(seed, part, keep, SLOW_PROFILE)
-
-
-APPLICATIONS[PROFILE] = run
-APPLICATIONS[SLOW_PROFILE] = run_slow
-APPLICATIONS[EXPIRY_PROFILE] = run_expiry
+APPLICATIONS.update({name: partial(run, profile=name) for name in (PROFILE, EXPIRY_PROFILE, SLOW_PROFILE)})

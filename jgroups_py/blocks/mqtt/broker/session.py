@@ -213,11 +213,11 @@ class LateMessages:
         """A message comes, late or directly; whether it has not come the other way."""
         if not self.expects(origin):
             return True
-        return _remember(self.had, (origin, number))
+        return remember(self.had, (origin, number))
 
     def note_of_group(self, origin: int, number: int, group: str) -> bool:
         """The same of one for a shared subscription that comes late."""
-        return _remember(self.of_groups, (origin, number, group))
+        return remember(self.of_groups, (origin, number, group))
 
     def is_new(self, publication: Publication) -> bool:
         """The same of a publication."""
@@ -247,7 +247,7 @@ class LateMessages:
         return bool(self.sources)
 
 
-def _remember(had: dict[K, None], key: K) -> bool:
+def remember(had: dict[K, None], key: K) -> bool:
     """Whether it is new; the oldest is forgotten for it."""
     if key in had:
         return False

@@ -11,6 +11,7 @@ from typing import Protocol
 from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.ports import GroupChoice
 from jgroups_py.blocks.mqtt.broker.publication import Publication
+from jgroups_py.blocks.mqtt.broker.session import remember
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
 from jgroups_py.blocks.mqtt.federation.held_acks import HeldAcks
 from jgroups_py.blocks.mqtt.federation.interest import GroupTurns, InterestOfPeers, OwnInterest, group_count
@@ -187,12 +188,8 @@ class GroupMembers:
         """Send a message to where a member has moved, once: it comes back if that session has ended, and would go there
         again for ever (mqtt-expiry 117). Returns whether there is such a member."""
         key = publication.origin, publication.number, target
-        if key in self._sent_late or not self._host.handovers.sent_late_to_member(name, publication, target, now_ns):
-            return False
-        if len(self._sent_late) >= MAX_RETURNED:
-            del self._sent_late[next(iter(self._sent_late))]
-        self._sent_late[key] = None
-        return True
+        return key not in self._sent_late and self._host.handovers.sent_late_to_member(
+            name, publication, target, now_ns) and remember(self._sent_late, key)
 
     def _chooses(self, publication: Publication, target: Target) -> bool:
         """Whether this node chooses the one that serves a shared subscription: it was published here, or it is of

@@ -61,6 +61,7 @@ from jgroups_py.model.errors import WireError
 
 MAX_ARRIVING = 100_000
 READ_AT_ONCE = 1_000
+"""Entries of the table of owners."""
 MAX_OUTLIVED = 10_000
 """Owners that are kept for some time behind their sessions."""
 KEPT_TIMES = 10
@@ -199,7 +200,7 @@ class Handovers:
         self.leaving: dict[str, LeavingSession] = {}
         self.left_early = LeftEarlySessions()
         self.followed: dict[str, None] = {}              # sessions here that late messages may come for
-        self.given_up: dict[str, ArrivingSession] = {}   # that a clean start does not want; see _give_away
+        self.given_up: list[ArrivingSession] = []        # not waited for any more; see _give_away
         self._outlived: dict[str, tuple[int, int]] = {}  # of sessions that have ended: client id -> (claim, when)
         self._away_ns = 0                                # when others were away last
         self._began_ns = 0                               # when this node did
@@ -226,7 +227,7 @@ class Handovers:
             is_present or self._host.is_orphan_awaited(client_id, before.node))
         if clean_start:
             if under_way is not None:
-                self.given_up[client_id] = self.arriving.pop(client_id)
+                self.given_up.append(self.arriving.pop(client_id))
             return False
         if not has_source and (under_way is None or under_way.is_all_away):
             return False
@@ -500,7 +501,7 @@ class Handovers:
                 self._host.counters.add("handover_timeouts")
                 self._proceed(client_id, arriving, now_ns)
             elif now_ns >= arriving.until_ns + KEPT_TIMES * self._patience_ns:
-                self.given_up[client_id] = self.arriving.pop(client_id)
+                self.given_up.append(self.arriving.pop(client_id))
         self._give_away(now_ns)
         self._forget_owners(now_ns)
         self._forget_former_lives(now_ns)
@@ -738,8 +739,8 @@ class Handovers:
 
     def _give_away(self, now_ns: int) -> None:
         """What has come of sessions that are not waited for any more."""
-        given_up, self.given_up = self.given_up, {}
-        for arriving in given_up.values():
+        given_up, self.given_up = self.given_up, []
+        for arriving in given_up:
             for part in arriving.parts.values():
                 self._to_other_members(part.queued, now_ns)
             self._come_behind(arriving.parts, now_ns)
